@@ -1,0 +1,45 @@
+# benchmark: measure this machine. test: everything CI runs. speed: our own speed, as ratios.
+PLAYBOOK = .venv/bin/ansible-playbook
+PYTEST = .venv/bin/pytest
+PYTHON_FILES = plugins tests tools benchmarks
+
+.PHONY: benchmark test lint types unit integration e2e speed catalogues setup setup-test clean
+
+benchmark: setup
+	$(PLAYBOOK) benchmark.yml $(ARGS)
+
+test: setup-test lint types
+	$(PYTEST) tests/unit tests/integration tests/e2e
+
+setup:
+	@tools/setup.sh
+
+setup-test:
+	@tools/setup.sh test
+
+lint: setup-test
+	.venv/bin/ruff check $(PYTHON_FILES)
+	.venv/bin/ruff format --check $(PYTHON_FILES)
+	.venv/bin/yamllint --strict .
+	PATH=$(CURDIR)/.venv/bin:$$PATH .venv/bin/ansible-lint --profile production --offline
+
+types: setup-test
+	.venv/bin/mypy plugins/module_utils plugins/plugin_utils
+
+unit: setup-test
+	$(PYTEST) tests/unit
+
+integration: setup-test
+	$(PYTEST) tests/integration
+
+e2e: setup-test
+	$(PYTEST) tests/e2e
+
+speed: setup-test
+	.venv/bin/python benchmarks/speed.py $(ARGS)
+
+catalogues: setup-test
+	.venv/bin/python tools/catalogues.py
+
+clean:
+	rm -rf .venv .cache .ansible .pytest_cache .mypy_cache .ruff_cache
