@@ -1,0 +1,213 @@
+# GNU General Public License v3.0 or later (see LICENSE)
+"""The inputs of ``benchmark.yml``: which exist, of what type, and how text from the command line becomes values.
+
+``INPUTS`` is in the shape of an Ansible argument spec (``type``, ``choices``, ``elements``) without defaults: those are
+the role ``plan``'s. Parameters of a workload are described by the workload itself, in the same shape.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Spec = Mapping[str, Mapping[str, Any]]
+
+INPUTS: dict[str, dict[str, Any]] = {
+    "size": {"type": "str", "axis": True},
+    "workload": {"type": "str"},
+    "reproduce": {"type": "str"},
+    "variants": {"type": "dict"},
+    "only_variants": {"type": "list", "elements": "str"},
+    "repeats": {"type": "int", "min": 1},
+    "profile": {"type": "str"},
+    "engine": {"type": "str", "choices": ["postgres", "epas"]},
+    "postgres_version": {"type": "str", "axis": True},
+    "postgres_source": {"type": "str", "choices": ["distro", "pgdg", "source"]},
+    "postgres_port": {"type": "int", "min": 1024, "max": 65535},
+    "initdb": {"type": "dict"},
+    "target": {"type": "str", "choices": ["managed", "existing"]},
+    "login_host": {"type": "str"},
+    "login_port": {"type": "int", "min": 1, "max": 65535},
+    "login_user": {"type": "str"},
+    "login_password": {"type": "str", "secret": True},
+    "login_db": {"type": "str"},
+    "login_unix_socket": {"type": "str"},
+    "gucs": {"type": "dict"},
+    "dataset": {"type": "dict"},
+    "cache": {"type": "str", "choices": ["as_is", "warm", "cold"]},
+    "reset": {"type": "str", "choices": ["template", "rebuild", "none"]},
+    "load_generator": {"type": "str"},
+    "spec": {"type": "str"},
+    "pgio_conf": {"type": "str"},
+    "time_scale": {"type": "float", "above": 0},
+    "data_scale": {"type": "float", "above": 0},
+    "region": {"type": "str"},
+    "budget_usd": {"type": "float", "min": 0},
+    "accept_unknown_cost": {"type": "bool"},
+    "keep": {"type": "str", "choices": ["nothing", "data", "server"]},
+    "provider": {"type": "str", "choices": ["local", "inventory", "aws"]},
+    "allow_vars": {"type": "list", "elements": "str"},
+    "share_host": {"type": "bool"},
+    "storage_wipe": {"type": "list", "elements": "str"},
+    "server_group": {"type": "str"},
+    "driver_group": {"type": "str"},
+    "require": {"type": "str", "choices": ["measured", "valid"]},
+    "resume": {"type": "str"},
+    "results_dir": {"type": "str"},
+}
+
+_TRUE = {"true", "yes", "on", "1"}
+_FALSE = {"false", "no", "off", "0"}
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that ``name`` is probably meant to be, or ``None``."""
+    close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.75)
+    return close[0] if close else None
+
+
+def near_misses(given: Iterable[str], known: Iterable[str], allowed: Iterable[str] = ()) -> dict[str, str]:
+    """Return ``{given name: name it is probably meant to be}`` for the names that are nearly ours and not ``allowed``.
+
+    Names that resemble nothing of ours belong to somebody else and are left alone, as are ``ansible_*``.
+    """
+    known, allowed = set(known), set(allowed)
+    wrong = {}
+    for name in given:
+        if name in known or name in allowed or name.startswith("ansible_"):
+            continue
+        near = nearest(name, known)
+        if near:
+            wrong[name] = near
+    return wrong
+
+
+def coerce(name: str, value: Any, spec: Mapping[str, Any]) -> Any:
+    """Return ``value`` as the type that ``spec`` asks for.
+
+    Text (from ``-e name=value``) is read as that type. ``ValueError`` says what is wrong with ``name`` and what would
+    be right. A secret's value never appears in the message.
+    """
+    kind = spec.get("type", "str")
+    result = _COERCE[kind](name, value)
+    shown = "this value" if spec.get("secret") else repr(value)
+    choices = spec.get("choices")
+    if choices and result not in choices:
+        near = nearest(str(result), map(str, choices))
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise ValueError(f"{name}: {shown} is not one of {', '.join(map(str, choices))}{hint}")
+    if isinstance(result, (int, float)) and not isinstance(result, bool):
+        if "min" in spec and result < spec["min"]:
+            raise ValueError(f"{name}: {shown} is too small; the least is {spec['min']}")
+        if "max" in spec and result > spec["max"]:
+            raise ValueError(f"{name}: {shown} is too large; the most is {spec['max']}")
+        if "above" in spec and result <= spec["above"]:
+            raise ValueError(f"{name}: {shown} must be greater than {spec['above']}")
+    if kind == "list" and spec.get("elements"):
+        result = [coerce(f"{name}[{i}]", item, {"type": spec["elements"]}) for i, item in enumerate(result)]
+    return result
+
+
+def _as_str(name: str, value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        raise ValueError(f"{name}: {value!r} is not text")
+    return str(value).strip()
+
+
+def _as_int(name: str, value: Any) -> int:
+    if not isinstance(value, bool):
+        try:
+            number = float(value)
+            if number == int(number):
+                return int(value) if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else int(number)
+        except (TypeError, ValueError, OverflowError):
+            pass
+    raise ValueError(f"{name}: {value!r} is not a whole number, such as {name.split('[')[0]}=4")
+
+
+def _as_float(name: str, value: Any) -> float:
+    if not isinstance(value, bool):
+        try:
+            number = float(value)
+            if number - number == 0:  # neither NaN nor infinite
+                return number
+        except (TypeError, ValueError):
+            pass
+    raise ValueError(f"{name}: {value!r} is not a number, such as {name}=0.5")
+
+
+def _as_bool(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip().lower()
+    if text in _TRUE | _FALSE:
+        return text in _TRUE
+    raise ValueError(f"{name}: {value!r} is neither true nor false")
+
+
+def _as_list(name: str, value: Any) -> list[Any]:
+    if isinstance(value, str):
+        value = _from_json(value) if value.lstrip().startswith("[") else [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    if isinstance(value, dict):
+        raise ValueError(f"{name}: a mapping where a list is wanted, such as {name}: [a, b]")
+    return [value]
+
+
+def _as_dict(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        value = _from_json(value)
+    if isinstance(value, dict):
+        return dict(value)
+    raise ValueError(f"""{name}: {value!r} is not a mapping; give it as JSON: -e '{{"{name}": {{...}}}}'""")
+
+
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+_COERCE = {
+    "str": _as_str,
+    "path": _as_str,
+    "int": _as_int,
+    "float": _as_float,
+    "bool": _as_bool,
+    "list": _as_list,
+    "dict": _as_dict,
+    "raw": lambda _name, value: value,
+}
+
+
+def coerce_all(given: Mapping[str, Any], spec: Spec, where: str = "") -> tuple[dict[str, Any], list[str]]:
+    """Coerce every given value; return them with the list of everything that is wrong.
+
+    A ``None`` or an empty text counts as not given. A list for a parameter whose spec allows an axis stays a list of
+    coerced values. ``where`` is put before each name in the messages.
+    """
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, value in given.items():
+        if value is None or (isinstance(value, str) and not value.strip()):
+            continue
+        if name not in spec:
+            near = nearest(name, spec)
+            problems.append(f"{where}{name}: no such parameter" + (f"; did you mean {near!r}?" if near else ""))
+            continue
+        try:
+            if spec[name].get("axis") and isinstance(_maybe_list(value), list):
+                values[name] = [coerce(f"{where}{name}", item, spec[name]) for item in _maybe_list(value)]
+            else:
+                values[name] = coerce(f"{where}{name}", value, spec[name])
+        except ValueError as error:
+            problems.append(str(error))
+    return values, problems
+
+
+def _maybe_list(value: Any) -> Any:
+    return _from_json(value) if isinstance(value, str) and value.lstrip().startswith("[") else value

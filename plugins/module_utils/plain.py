@@ -1,0 +1,45 @@
+# GNU General Public License v3.0 or later (see LICENSE)
+"""Plain builtins and strict JSON: what Ansible tags, artifacts must not."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def to_plain(value: Any) -> Any:
+    """Return ``value`` as exact ``dict``, ``list``, ``str``, ``int``, ``float``, ``bool`` or ``None``.
+
+    Subclasses (Ansible's tagged values) lose their class, a non-finite float becomes ``None`` (a missing figure),
+    bytes are decoded, sets are sorted. Anything else is named as ``{"unsupported": <type>, "text": <str>}``, so that
+    structure is never hidden behind ``str``.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(to_plain(k)): to_plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(v) for v in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((to_plain(v) for v in value), key=str)
+    return {"unsupported": type(value).__name__, "text": str(value)}
+
+
+def dump_json(value: Any, indent: int | None = 2) -> str:
+    """Return ``value`` as strict JSON text with a final newline: keys keep their order, no NaN, no escapes of UTF-8."""
+    return json.dumps(to_plain(value), indent=indent, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def canonical_json(value: Any) -> str:
+    """Return the one text that equal values share: sorted keys, no blanks. For fingerprints."""
+    return json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

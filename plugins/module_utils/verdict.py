@@ -1,0 +1,866 @@
+# GNU General Public License v3.0 or later (see LICENSE)
+"""Verdicts: what a trial's measurement and observation say about how far its figures can be trusted.
+
+One small function per rule. A rule returns one finding or ``None``, and calls ``need`` for what it must have observed:
+what is missing becomes a ``not_checked`` note, never silence. Severities and thresholds stand in ``findings.RULES``;
+``docs/verdicts.md`` explains each rule.
+
+Context of a trial (keys may be missing or ``None``; shapes of measurement, progress and observation as in ``docs/artifacts.md``):
+``{workload, headline, parameters, measurement, progress, series, observation, driver_observation, driver_on_server, settings,
+checkpoint_timeout_s, cores, reset, target, storage}``. ``series``: rows of ``series.csv``. ``settings``: ``{name: value in base unit}``.
+``storage``: ``{provisioned_iops, instance_max_iops, instance_baseline_iops, balance_min}`` of a cloud volume.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any, NamedTuple
+
+from ansible_collections.pgsizing.bench.plugins.module_utils import stats
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import RULES, finding
+
+Finding = dict[str, Any]
+Context = dict[str, Any]
+Rule = Callable[[Context], "Finding | None"]
+
+#: One CPU-second per second and thread is all a thread can use; from this share on it is the limit.
+THREAD_FULL = 0.9
+#: Below this share of its CPU the server had room for more.
+SERVER_ROOM = 0.8
+#: A gap means something only where this many transactions were to be expected in it.
+EXPECTED_LEAST = 20
+#: Samples of a series below which no drift is looked for.
+SAMPLES_LEAST = 12
+#: Chance of a drift of this kind in a series without one.
+DRIFT_P = 0.0005
+#: HammerDB's PostgreSQL driver draws a new order in 10 of 23 cases.
+TPM_PER_NOPM = 2.3
+#: Commits per minute that other connections may add to TPM: it counts every database of the server, our observer's too.
+FOREIGN_TPM = 240.0
+#: What one client of a pgbench thread may wait for its turn between two transactions, per client of that thread.
+TURN_MS = 0.05
+WAL_SEGMENT = 16 * 2**20
+
+
+class NotObserved(Exception):
+    """A rule lacks what it must have observed; the argument names it."""
+
+
+def need(value: Any, what: str) -> Any:
+    """Return ``value``; ``NotObserved`` when it is missing."""
+    if value is None:
+        raise NotObserved(what)
+    return value
+
+
+#: The rules in the order in which their findings are listed, by code.
+CHECKS: dict[str, Rule] = {}
+
+
+def rule(check: Rule) -> Rule:
+    """Register a rule under its own name, which is its code."""
+    CHECKS[check.__name__] = check
+    return check
+
+
+def judge(trial: Context) -> list[Finding]:
+    """Return the findings of all rules on one trial.
+
+    The measurement's own findings are not repeated: a rule whose code is there already stays silent. What several
+    rules miss for the same reason is one ``not_checked`` note: ``evidence: {missing, rules}``.
+    """
+    known = {f["code"] for f in _measurement(trial).get("findings") or []}
+    found: list[Finding] = []
+    missing: dict[str, list[str]] = {}
+    for code, check in CHECKS.items():
+        if code in known:
+            continue
+        try:
+            result = check(trial)
+        except NotObserved as reason:
+            missing.setdefault(str(reason), []).append(code)
+        else:
+            found += [result] if result else []
+    found += [
+        finding("not_checked", f"not checked (needs {what}): {', '.join(rules)}", missing=what, rules=rules)
+        for what, rules in missing.items()
+    ]
+    return found
+
+
+# What the rules read -----------------------------------------------------------------------------------------------
+
+
+def _measurement(trial: Context) -> dict[str, Any]:
+    return trial.get("measurement") or {}
+
+
+def _parameter(trial: Context, name: str) -> Any:
+    """Return what the program reported of a parameter, else what the plan asked for."""
+    reported = (_measurement(trial).get("conditions") or {}).get(name)
+    return (trial.get("parameters") or {}).get(name) if reported is None else reported
+
+
+def _metric(trial: Context, name: str) -> float | None:
+    return ((_measurement(trial).get("metrics") or {}).get(name) or {}).get("value")
+
+
+def _headline(trial: Context) -> tuple[str | None, float | None]:
+    """Return name and value of the headline metric: the named one, else the first."""
+    metrics = _measurement(trial).get("metrics") or {}
+    name = trial.get("headline") or next(iter(metrics), None)
+    return name, _metric(trial, name) if name else None
+
+
+def _latency(trial: Context) -> dict[str, Any]:
+    return _measurement(trial).get("latency") or {}
+
+
+def _counts(trial: Context) -> dict[str, Any]:
+    return _measurement(trial).get("counts") or {}
+
+
+def _over(trial: Context) -> bool:
+    """Did the measurement itself say that it ended early or never was? Then its length and absence are explained."""
+    return any(f["severity"] in ("aborted", "failed") for f in _measurement(trial).get("findings") or [])
+
+
+def _postgres(trial: Context) -> dict[str, Any]:
+    observation = need(trial.get("observation"), "an observation of the server")
+    return need(observation.get("postgres"), "an observation of PostgreSQL")
+
+
+def _cpu(observation: dict[str, Any] | None, what: str) -> dict[str, Any]:
+    return need(need(observation, what).get("cpu"), what)
+
+
+def _setting(trial: Context, name: str) -> Any:
+    return need(trial.get("settings"), "the settings of the server").get(name)
+
+
+def _is_off(value: Any) -> bool:
+    return value is False or str(value).lower() in ("off", "false", "no", "0")
+
+
+def _measured_elapsed(trial: Context) -> float | None:
+    """Return the length of the measured step in seconds as it really was, from the clock of the job."""
+    steps = [s for s in _measurement(trial).get("steps") or [] if s.get("elapsed_s") is not None]
+    named = [s for s in steps if s.get("name") in ("measured", "run")]
+    return (named or steps)[-1]["elapsed_s"] if steps else None
+
+
+def _duration(trial: Context) -> float | None:
+    """Return the asked-for length of the measured window in seconds; ``None`` when a number of transactions was asked for."""
+    if (trial.get("parameters") or {}).get("transactions"):
+        return None
+    return _parameter(trial, "duration") or _parameter(trial, "duration_s")
+
+
+class Sample(NamedTuple):
+    """One progress report: seconds from the start to its end, its length, and the rate in it."""
+
+    end: float
+    interval: float
+    rate: float
+
+
+def _samples(trial: Context) -> list[Sample]:
+    """Return the progress samples in time order. ``NotObserved`` without any."""
+    rows = [s for s in trial.get("progress") or [] if s.get("tps") is not None and s.get("elapsed_s") is not None]
+    if not rows:
+        raise NotObserved("progress samples")
+    result, before = [], 0.0
+    for row in sorted(rows, key=lambda r: r["elapsed_s"]):
+        interval = row.get("interval_s") or row["elapsed_s"] - before
+        result.append(Sample(row["elapsed_s"], interval, row["tps"]))
+        before = row["elapsed_s"]
+    return result
+
+
+def _window(trial: Context) -> float:
+    """Return the length of the measured window in seconds. ``NotObserved`` when nothing tells."""
+    length = _measured_elapsed(trial) or _duration(trial)
+    if length is None:
+        length = _samples(trial)[-1].end
+    return length
+
+
+def _checkpoint_timeout(trial: Context) -> float | None:
+    return trial.get("checkpoint_timeout_s") or (trial.get("settings") or {}).get("checkpoint_timeout")
+
+
+def _writes(trial: Context) -> bool:
+    """Does the trial write? Only when WAL was counted and stayed under one segment is the answer no."""
+    postgres = (trial.get("observation") or {}).get("postgres") or {}
+    return postgres.get("wal_bytes") is None or postgres["wal_bytes"] >= WAL_SEGMENT
+
+
+def _script_names(trial: Context) -> set[str]:
+    """Return the names of pgbench's builtin scripts that ran; a custom script has another name or none."""
+    conditions, parameters = _measurement(trial).get("conditions") or {}, trial.get("parameters") or {}
+    given = [conditions.get("builtin"), conditions.get("transaction_type")]
+    for script in [*(_latency(trial).get("scripts") or []), *_listed(conditions.get("scripts")), *_listed(parameters.get("scripts"))]:
+        given += [script.get("builtin"), script.get("name")] if isinstance(script, dict) else [script]
+    names = set()
+    for name in filter(None, given):
+        plain = re.sub(r"[^a-z]", "", str(name).split("@")[0].lower())
+        for builtin, marks in {"tpcb-like": "tpcb", "simple-update": "simpleupdate", "select-only": "selectonly"}.items():
+            if marks in plain:
+                names.add(builtin)
+    workload = trial.get("workload") or parameters.get("workload")
+    if not any(given) and workload == "pgbench":
+        names.add("tpcb-like")  # what pgbench runs when nothing is said
+    return names
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+# Results -----------------------------------------------------------------------------------------------------------
+
+
+@rule
+def no_result(trial: Context) -> Finding | None:
+    """The headline figure is missing and nothing explains why."""
+    name, value = _headline(trial)
+    if value is not None or _over(trial):
+        return None
+    return finding("no_result", f"the load generator gave no figure for {name or 'any metric'}", metric=name)
+
+
+@rule
+def zero_result(trial: Context) -> Finding | None:
+    """A headline of zero is a failure to do the work, not a measurement."""
+    name, value = _headline(trial)
+    if value is None or value > 0:
+        return None
+    hint = ""
+    if name == "nopm" and (_metric(trial, "tpm") or 0) > 0:
+        hint = ": something else commits or rolls back; wrong database, altered schema or item count, or missing functions?"
+    others = {other: _metric(trial, other) for other in _measurement(trial).get("metrics") or {} if other != name}
+    return finding("zero_result", f"{name} is {value:g}{hint}", metric=name, value=value, other_metrics=others)
+
+
+@rule
+def wrong_scale(trial: Context) -> Finding | None:
+    """The data set measured is not the one that was planned."""
+    asked, found = (trial.get("parameters") or {}).get("scale"), (_measurement(trial).get("conditions") or {}).get("scale")
+    if asked is None or found is None or asked == found or not _script_names(trial):  # custom scripts: pgbench prints what -s said
+        return None
+    return finding("wrong_scale", f"scale {asked} was asked for, the data set has scale {found}", asked=asked, found=found)
+
+
+@rule
+def failed_transactions(trial: Context) -> Finding | None:
+    """Failed transactions over the limit: the rate of the others says nothing about clean runs."""
+    counts = _counts(trial)
+    share, failed, processed = counts.get("failed_pct"), counts.get("failed"), counts.get("processed")
+    if share is None and failed is not None and processed is not None and failed + processed > 0:
+        share = 100 * failed / (failed + processed)
+    limit = RULES["failed_transactions"].threshold
+    if share is None or limit is None or share <= limit:
+        return None
+    return finding(
+        "failed_transactions",
+        f"{share:.2f} % of the transactions failed, more than {limit:g} %: not to be ranked against clean runs",
+        failed_pct=share,
+        failed=failed,
+        processed=processed,
+        limit_pct=limit,
+    )
+
+
+@rule
+def elapsed_short(trial: Context) -> Finding | None:
+    """The window was shorter, or the transactions fewer, than asked for."""
+    if _over(trial):
+        return None
+    limit = RULES["elapsed_short"].threshold or 0
+    counts = _counts(trial)
+    if counts.get("planned"):
+        done = sum(counts.get(k) or 0 for k in ("processed", "failed", "skipped"))
+        if done >= counts["planned"]:
+            return None
+        return finding("elapsed_short", f"{done} of {counts['planned']} transactions ran", done=done, planned=counts["planned"])
+    asked = _duration(trial)
+    if not asked:
+        return None
+    elapsed = _measured_elapsed(trial)
+    if elapsed is None:
+        last = _samples(trial)[-1]
+        elapsed = min(asked, last.end + 1.5 * last.interval)  # the last progress line may be missing
+    if elapsed >= limit * asked:
+        return None
+    return finding("elapsed_short", f"the run lasted {elapsed:.1f} s, {asked:g} s were asked for", elapsed_s=elapsed, asked_s=asked)
+
+
+@rule
+def inconsistent(trial: Context) -> Finding | None:
+    """Little's law in a closed loop: clients = rate x time per transaction."""
+    name, rate = _headline(trial)
+    latency, counts, clients = _latency(trial), _counts(trial), _parameter(trial, "clients")
+    if name != "tps" or not rate or not clients or not latency.get("average") or _over(trial):
+        return None
+    if any(_parameter(trial, p) for p in ("rate", "reconnect", "connect")):  # lag and connecting are outside the average
+        return None
+    if counts.get("failed"):
+        if latency.get("basis") != "including failures" or not counts.get("processed"):
+            return None
+        rate *= (counts["processed"] + counts["failed"]) / counts["processed"]
+    average = latency["average"]
+    cycle = 1000 * clients / rate  # ms from one transaction of a client to its next
+    tolerance = RULES["inconsistent"].threshold or 0
+    turn = TURN_MS * clients / (_parameter(trial, "threads") or 1)
+    # At the end of a run clients wait for the last one: up to one slow transaction, or the spread of equal shares.
+    window = _measured_elapsed(trial) or _duration(trial) or 10.0
+    tail = 0.25 if _counts(trial).get("planned") else min(0.5, max(latency.get("max") or 0, 2 * average) / 1000 / window)
+    if average * (1 - tolerance) <= cycle and cycle * (1 - tolerance - tail) <= average + turn:
+        return None
+    return finding(
+        "inconsistent",
+        f"{clients} clients at {average:.3f} ms can make {1000 * clients / average:.1f} transactions a second, {rate:.1f} were reported",
+        tps=rate,
+        latency_average_ms=average,
+        clients=clients,
+        expected_tps=1000 * clients / average,
+    )
+
+
+@rule
+def tpm_nopm_ratio(trial: Context) -> Finding | None:
+    """HammerDB counts transactions and new orders apart; their ratio is fixed by the driver's mix."""
+    tpm, nopm = _metric(trial, "tpm"), _metric(trial, "nopm")
+    generator = _measurement(trial).get("load_generator") or {}
+    if not tpm or not nopm or generator.get("name") not in (None, "hammerdb"):
+        return None
+    if str(generator.get("database") or "PostgreSQL").lower() not in ("postgresql", "postgres"):  # the ratio is per database and driver
+        return None
+    minutes = (_duration(trial) or 60) / 60
+    chance = 3 * math.sqrt((TPM_PER_NOPM - 1) / (tpm * minutes))  # three standard errors of the drawn mix
+    ratio = tpm / nopm
+    limit = max(RULES["tpm_nopm_ratio"].threshold or 0, chance)
+    if ratio >= TPM_PER_NOPM * (1 - limit) and (tpm - FOREIGN_TPM) / nopm <= TPM_PER_NOPM * (1 + limit):
+        return None
+    return finding(
+        "tpm_nopm_ratio",
+        f"TPM/NOPM is {ratio:.4f}, {100 * (ratio / TPM_PER_NOPM - 1):+.1f} % off {TPM_PER_NOPM:.2f}: "
+        f"{tpm - TPM_PER_NOPM * nopm:+,.0f} TPM are not explained by the new orders",
+        ratio=ratio,
+        expected=TPM_PER_NOPM,
+        tpm=tpm,
+        nopm=nopm,
+    )
+
+
+@rule
+def rate_missed(trial: Context) -> Finding | None:
+    """An asked-for rate that was not reached: other figures of the run belong to another load."""
+    limit = RULES["rate_missed"].threshold or 0
+    wanted = [("tps", _metric(trial, "tps"), _parameter(trial, "rate"))]
+    metrics = [("", _measurement(trial).get("metrics") or {})]
+    metrics += [(f"{s.get('name')}: ", s.get("metrics") or {}) for s in _measurement(trial).get("steps") or []]
+    for step, group in metrics:
+        wanted += [(step + name, m.get("value"), m.get("target")) for name, m in group.items() if isinstance(m, dict)]
+    missed = []
+    for name, reached, target in wanted:
+        if not target or reached is None or reached >= limit * target:
+            continue
+        if name == "tps":  # pgbench draws its start times: the count itself varies by its root
+            expected = target * _window(trial)
+            if reached / target >= 1 - 3.3 / math.sqrt(expected):
+                continue
+        missed.append({"metric": name, "target": target, "reached": reached, "ratio": reached / target})
+    if not missed:
+        return None
+    text = ", ".join(f"{m['metric']} {m['reached']:,.0f} of {m['target']:,.0f} ({100 * m['ratio']:.0f} %)" for m in missed)
+    return finding("rate_missed", f"rate not sustained: {text}; no ranking against runs that held it", missed=missed)
+
+
+# The server's way through the window -------------------------------------------------------------------------------
+
+
+@rule
+def server_restarted(trial: Context) -> Finding | None:
+    """Another server process, or another version, than at the start."""
+    postgres = _postgres(trial)
+    before, after = postgres.get("version_before"), postgres.get("version_after")
+    if None not in (before, after) and before != after:
+        return finding("server_restarted", f"the server went from version {before} to {after} during the run", versions=[before, after])
+    starts, restarted = [postgres.get("start_time_before"), postgres.get("start_time_after")], postgres.get("restarted")
+    if None not in starts:
+        restarted = bool(restarted) or starts[0] != starts[1]
+    if not need(restarted, "the server's start time"):
+        return None
+    return finding("server_restarted", "the server restarted during the run", start_times=starts)
+
+
+@rule
+def stall(trial: Context) -> Finding | None:
+    """Seconds in which next to nothing was done."""
+    samples = _samples(trial)
+    share, least = 0.1, RULES["stall"].threshold or 0
+    rates, intervals = [s.rate for s in samples], [s.interval for s in samples]
+    usual, width = median(rates) or stats.mean(rates), median(intervals)
+    if usual == 0:
+        return None  # zero_result
+    longest = current = (0.0, 0.0)  # seconds without work, where they begin
+    for end, interval, rate in samples:
+        idle = interval
+        if rate >= share * usual:
+            # A report that came late hides a stall in a wide interval: its work needed only part of that time.
+            idle = interval - interval * rate / usual if interval > 2 * width else 0.0
+            idle = idle if idle >= least else 0.0
+        current = (current[0] + idle, current[1] if current[0] else end - interval) if idle else (0.0, 0.0)
+        longest = max(longest, current)
+    if longest[0] >= least and longest[0] * usual >= EXPECTED_LEAST:
+        return finding(
+            "stall",
+            f"{longest[0]:.0f} s from second {longest[1]:.0f} on at less than 10 % of the usual rate of {usual:,.1f}/s",
+            seconds=longest[0],
+            at_s=longest[1],
+            usual_rate=usual,
+        )
+    if least * usual < EXPECTED_LEAST:
+        raise NotObserved("enough transactions a second to tell a stall from chance")
+    if width > least:
+        raise NotObserved(f"progress samples of {least:g} s or less")
+    return None
+
+
+@rule
+def drift(trial: Context) -> Finding | None:
+    """The rate moves through the window by more than chance: the mean is no steady figure."""
+    samples = _samples(trial)
+    rates = [s.rate for s in samples]
+    if len(rates) < SAMPLES_LEAST:
+        raise NotObserved(f"{SAMPLES_LEAST} or more progress samples")
+    third = len(rates) // 3
+    first, last = stats.mean(rates[:third]), stats.mean(rates[-third:])
+    if not first or not last or abs(last - first) / first <= (RULES["drift"].threshold or 0):
+        return None
+    window = samples[-1].end
+    evidence = {"first_third": first, "last_third": last, "change": (last - first) / first, "window_s": window}
+    change = f"{100 * evidence['change']:+.0f} % from the first to the last third"
+    if _trends(rates, evidence):
+        return finding("drift", f"the rate drifts: {change}", **evidence)
+    # One lasting step. Parts that hold less than two checkpoint cycles differ by nature, short ones by a neighbour's noise.
+    interval = window / len(rates)
+    part = 2 * (_checkpoint_timeout(trial) or 300.0)
+    step = stats.step(rates, math.ceil(part / interval)) if interval > 0 else None
+    if step and step["separation"] >= 0.95 and abs(step["after"] - step["before"]) > 0.25 * step["before"]:
+        at = samples[int(step["index"]) - 1].end
+        evidence |= {"at_s": at, "before": step["before"], "after": step["after"]}
+        levels = f"from {step['before']:,.1f} to {step['after']:,.1f}/s at second {at:.0f}"
+        return finding("drift", f"the rate steps {levels}: {change}", **evidence)
+    return None
+
+
+def _trends(rates: Sequence[float], evidence: dict[str, Any]) -> bool:
+    """Is there a trend over the whole window that goes on in each part of it?
+
+    Noise in steps (a neighbour comes and goes, a checkpoint begins) passes for a trend over the whole, not in each part.
+    """
+    third = len(rates) // 3
+    thirds = [stats.mean(part) for part in (rates[:third], rates[third:-third], rates[-third:])]
+    if min((b - a) / (thirds[2] - thirds[0]) for a, b in (thirds[:2], thirds[1:])) < 0.25:
+        return False
+    size = max(1, len(rates) // 20)  # blocks smooth what is shorter than a twentieth of the window
+    blocks = [stats.mean(rates[i : i + size]) for i in range(0, len(rates) - size + 1, size)]
+    whole = stats.trend(blocks)
+    evidence |= {"rho": whole["rho"], "p": whole["p"], "n_effective": whole["n_effective"]}
+    half = len(blocks) // 2
+    halves = [stats.trend(part)["rho"] * whole["rho"] for part in (blocks[:half], blocks[-half:])]
+    return whole["p"] < DRIFT_P and min(halves) > 0.35 * abs(whole["rho"])
+
+
+@rule
+def throttled(trial: Context) -> Finding | None:
+    """CPU that the hypervisor gave to others, over the whole window or from some point on."""
+    limit = RULES["throttled"].threshold or 0
+    steal = need(_cpu(trial.get("observation"), "an observation of the server").get("steal"), "CPU steal")
+    host = "server"
+    driver = ((trial.get("driver_observation") or {}).get("cpu") or {}).get("steal") or 0
+    if driver > steal:
+        steal, host = driver, "driver"
+    rows = [
+        (float(r["elapsed_s"]), float(r["cpu_steal"]), float(r["tps"]))
+        for r in trial.get("series") or []
+        if None not in (r.get("cpu_steal"), r.get("tps")) and "" not in (r["cpu_steal"], r["tps"])
+    ]
+    step = stats.step([row[1] for row in rows], max(3, len(rows) // 20))
+    if step and step["after"] - step["before"] > limit and step["separation"] >= 0.95:
+        index = int(step["index"])
+        before, after, at = stats.mean([row[2] for row in rows[:index]]), stats.mean([row[2] for row in rows[index:]]), rows[index - 1][0]
+        return finding(
+            "throttled",
+            f"throttled at minute {at / 60:.0f}: steal rose from {100 * step['before']:.0f} to {100 * step['after']:.0f} %, "
+            f"the rate went from {before:,.1f} to {after:,.1f}/s; the mean is not the capacity",
+            at_s=at,
+            steal_before=step["before"],
+            steal_after=step["after"],
+            rate_before=before,
+            rate_after=after,
+            ratio=after / before if before else None,
+        )
+    if steal < limit:
+        return None
+    return finding("throttled", f"the hypervisor took {100 * steal:.0f} % of the {host}'s CPU", steal=steal, host=host)
+
+
+@rule
+def client_starved(trial: Context) -> Finding | None:
+    """The load generator ran out of CPU while the server had room: the figure is a lower bound."""
+    server = _cpu(trial.get("observation"), "an observation of the server")
+    busy, cores = need(server.get("busy_mean"), "an observation of the server"), server.get("cores") or trial.get("cores")
+    driver = ((trial.get("driver_observation") or {}).get("cpu") or {}).get("busy_mean")
+    client, shared = _measurement(trial).get("client") or {}, bool(trial.get("driver_on_server"))
+    threads = _parameter(trial, "threads") or _parameter(trial, "clients")
+    used = None  # cores that the load generator used
+    if client.get("wall_s") and client.get("cpu_user_s") is not None:
+        used = (client["cpu_user_s"] + (client.get("cpu_system_s") or 0)) / client["wall_s"]
+    threads_full = used is not None and threads and used / threads >= THREAD_FULL
+    # A full CPU is no evidence on a shared machine: it is what a closed loop is for.
+    host_full = not shared and driver is not None and driver > (RULES["client_starved"].threshold or 0)
+    if not threads_full and not host_full:
+        need(used, "the load generator's CPU time") if shared else need(driver, "an observation of the driver")
+        return None
+    server_share = max(0.0, busy - used / cores) if shared and used and cores else busy
+    if server_share >= SERVER_ROOM:
+        return None
+    if threads_full:
+        what, remedy = f"the load generator used {used:.2f} cores with {threads} thread(s)", "use as many threads as the driver has CPUs"
+    else:
+        what, remedy = f"the driver's CPU was {100 * (driver or 0):.0f} % busy", "use a larger or a second driver"
+    return finding(
+        "client_starved",
+        f"{what} while the server used {100 * server_share:.0f} % of its CPU: the figure is a lower bound; {remedy}",
+        client_cores=used,
+        threads=threads,
+        driver_busy=driver,
+        server_busy=server_share,
+    )
+
+
+@rule
+def balance_exhausted(trial: Context) -> Finding | None:
+    """A burst balance that ran out inside the window: two kinds of machine in one figure."""
+    balance = (trial.get("storage") or {}).get("balance_min")
+    if balance is None or balance > (RULES["balance_exhausted"].threshold or 0):
+        return None
+    return finding("balance_exhausted", "a burst balance of the volume or instance reached zero inside the window", balance_min=balance)
+
+
+@rule
+def iops_burst(trial: Context) -> Finding | None:
+    """More I/O than the instance's baseline: it holds only for a while."""
+    baseline, observed = (trial.get("storage") or {}).get("instance_baseline_iops"), _iops(trial)
+    if not baseline or observed is None or observed <= baseline:
+        return None
+    return finding(
+        "iops_burst",
+        f"{observed:,.0f} IOPS (p99) are more than the instance's baseline of {baseline:,.0f}: a burst, about 30 minutes a day",
+        observed=observed,
+        baseline=baseline,
+    )
+
+
+@rule
+def iops_unusable(trial: Context) -> Finding | None:
+    """Provisioned IOPS that the instance cannot drive."""
+    storage = trial.get("storage") or {}
+    provisioned, maximum = storage.get("provisioned_iops"), storage.get("instance_max_iops")
+    if not provisioned or not maximum or provisioned <= maximum:
+        return None
+    return finding(
+        "iops_unusable",
+        f"{provisioned:,.0f} IOPS are provisioned, the instance drives at most {maximum:,.0f}: paid for, cannot be used",
+        provisioned=provisioned,
+        maximum=maximum,
+        observed=_iops(trial),
+    )
+
+
+def _iops(trial: Context) -> float | None:
+    disk = ((trial.get("observation") or {}).get("disk") or {}).get("data") or {}
+    return disk.get("iops_p99")
+
+
+# What the figure means ---------------------------------------------------------------------------------------------
+
+
+@rule
+def short_window(trial: Context) -> Finding | None:
+    """A window of less than two checkpoint cycles leaves out what they cost."""
+    if not _writes(trial):
+        return None
+    window, timeout = _window(trial), need(_checkpoint_timeout(trial), "checkpoint_timeout")
+    cycles = RULES["short_window"].threshold or 0
+    postgres = (trial.get("observation") or {}).get("postgres") or {}
+    kinds = [postgres.get("checkpoints_timed"), postgres.get("checkpoints_requested")]
+    checkpoints = None if kinds == [None, None] else sum(k or 0 for k in kinds)
+    if window >= cycles * timeout or (checkpoints or 0) >= cycles:
+        return None
+    seen = "" if checkpoints is None else f", {checkpoints} checkpoint(s) in it"
+    return finding(
+        "short_window",
+        f"burst figure, not sustained: the window of {window:.0f} s is shorter than {cycles:g} checkpoint cycles of {timeout:g} s{seen}; "
+        f"measure {cycles * timeout:g} s or more",
+        window_s=window,
+        checkpoint_timeout_s=timeout,
+        checkpoints_timed=kinds[0],
+        checkpoints_requested=kinds[1],
+        wal_bytes=postgres.get("wal_bytes"),
+    )
+
+
+@rule
+def saw_tooth(trial: Context) -> Finding | None:
+    """Full minutes of very different rates: the mean hides a cycle."""
+    minutes: dict[int, list[tuple[float, float]]] = {}
+    samples = _samples(trial)
+    for end, interval, rate in samples:
+        minutes.setdefault(int((end - interval / 2) // 60), []).append((interval, rate))
+    full = [m for m in minutes.values() if sum(i for i, _ in m) >= 54]
+    if len(full) < 3:
+        return None
+    rates = [sum(i * r for i, r in m) / sum(i for i, _ in m) for m in full]
+    usual = median(rates)
+    swing = (max(rates) - min(rates)) / usual if usual else 0.0
+    if swing <= (RULES["saw_tooth"].threshold or 0):
+        return None
+    return finding(
+        "saw_tooth",
+        f"the rate per minute swings between {min(rates):,.1f} and {max(rates):,.1f}/s around {usual:,.1f}/s",
+        minimum=min(rates),
+        median=usual,
+        maximum=max(rates),
+        swing=swing,
+    )
+
+
+@rule
+def ramp_up_short(trial: Context) -> Finding | None:
+    """Too short a ramp-up leaves cold caches in the window: a rule of the TPROC-C method, so of workloads with warehouses."""
+    ramp_up, least = (trial.get("parameters") or {}).get("ramp_up"), RULES["ramp_up_short"].threshold or 0
+    if ramp_up is None or ramp_up >= least or _parameter(trial, "warehouses") is None:
+        return None
+    return finding("ramp_up_short", f"ramp-up of {ramp_up:g} s; {least:g} s or more let caches fill", ramp_up_s=ramp_up)
+
+
+@rule
+def branch_contention(trial: Context) -> Finding | None:
+    """Every tpcb-like transaction updates one branch row; clients beyond their number wait for each other."""
+    clients, scale = _parameter(trial, "clients"), _parameter(trial, "scale")
+    if not clients or not scale or clients <= (RULES["branch_contention"].threshold or 0) * scale:
+        return None
+    if "tpcb-like" not in _script_names(trial):
+        return None
+    return finding(
+        "branch_contention",
+        f"{clients} clients on {scale} branch row(s): branch-row contention, not capacity; use scale {clients} or more",
+        clients=clients,
+        scale=scale,
+    )
+
+
+@rule
+def warehouse_contention(trial: Context) -> Finding | None:
+    """More TPROC-C clients than warehouses wait for each other's district rows."""
+    clients, warehouses = _parameter(trial, "clients"), _parameter(trial, "warehouses")
+    if not clients or not warehouses or clients <= (RULES["warehouse_contention"].threshold or 0) * warehouses:
+        return None
+    return finding(
+        "warehouse_contention",
+        f"{clients} clients on {warehouses} warehouse(s): row-lock contention, not capacity; use {4 * clients} warehouses or more",
+        clients=clients,
+        warehouses=warehouses,
+    )
+
+
+@rule
+def latency_outlier(trial: Context) -> Finding | None:
+    """A maximum far above p99.9: in a closed loop one long wait is one line among thousands."""
+    latency = _latency(trial)
+    if latency.get("average") is None:
+        return None
+    worst, high = latency.get("max"), latency.get("p99_9")
+    if worst is None or high is None:
+        raise NotObserved("latencies of single transactions")
+    limit = RULES["latency_outlier"].threshold or 0
+    if not high or worst / high <= limit:
+        return None
+    return finding(
+        "latency_outlier",
+        f"the slowest transaction took {worst:,.1f} ms, {worst / high:.0f} times p99.9 ({high:.3f} ms): a stall hides from the percentiles",
+        max_ms=worst,
+        p99_9_ms=high,
+        ratio=worst / high,
+    )
+
+
+@rule
+def closed_loop(trial: Context) -> Finding | None:
+    """Without a rate each client waits for its answer before it asks again."""
+    if _latency(trial).get("average") is None or _parameter(trial, "rate"):
+        return None
+    return finding(
+        "closed_loop",
+        "throughput test in a closed loop: latencies leave out the wait of requests that were not sent; measure latency at a set rate",
+    )
+
+
+@rule
+def sampled_log(trial: Context) -> Finding | None:
+    """Percentiles of a sample."""
+    sampling = _latency(trial).get("sampling")
+    if sampling is None or sampling >= 1:
+        return None
+    return finding("sampled_log", f"percentiles come from {100 * sampling:g} % of the transactions", sampling=sampling)
+
+
+@rule
+def driver_on_server(trial: Context) -> Finding | None:
+    """One machine for both: the load generator's CPU is missing to the server."""
+    if not trial.get("driver_on_server"):
+        return None
+    return finding("driver_on_server", "load generator and server share one machine; its CPU is divided between them")
+
+
+@rule
+def autovacuum_active(trial: Context) -> Finding | None:
+    """Autovacuum worked in the window: it may not in the next one."""
+    postgres = _postgres(trial)
+    workers, seconds = postgres.get("autovacuum_workers_max"), postgres.get("autovacuum_seconds")
+    if not need(workers, "autovacuum workers") and not seconds:
+        return None
+    lasted = "" if seconds is None else f" for {seconds:.0f} s"
+    message = f"autovacuum worked inside the window, up to {workers} worker(s){lasted}"
+    return finding("autovacuum_active", message, workers_max=workers, seconds=seconds)
+
+
+def _weakened(code: str, name: str, text: str) -> None:
+    """Register a note for a setting that is off."""
+
+    def check(trial: Context) -> Finding | None:
+        return finding(code, f"{name} is off: {text}", setting=name) if _is_off(_setting(trial, name)) else None
+
+    check.__name__, check.__doc__ = code, f"{name} is off."
+    rule(check)
+
+
+_weakened("fsync_off", "fsync", "not production-like, a crash destroys the data")
+_weakened("synchronous_commit_off", "synchronous_commit", "a crash loses the last transactions")
+_weakened("autovacuum_off", "autovacuum", "not production-like, bloat and statistics are not kept up")
+
+
+@rule
+def huge_pages_unused(trial: Context) -> Finding | None:
+    """Huge pages that were asked for and did not come."""
+    asked = _setting(trial, "huge_pages")
+    # ``try`` is the server's default: it asks for nothing.
+    if str(asked).lower() not in ("on", "true"):
+        return None
+    if need((trial.get("observation") or {}).get("huge_pages_in_use"), "whether huge pages are in use"):
+        return None
+    return finding("huge_pages_unused", "huge_pages is on, and shared memory is in ordinary pages", huge_pages=asked)
+
+
+@rule
+def no_restart(trial: Context) -> Finding | None:
+    """A server that we only connect to keeps its caches."""
+    if trial.get("target") != "existing":
+        return None
+    return finding("no_restart", "the server was not restarted before the trial; its caches are as earlier work left them")
+
+
+@rule
+def no_reset(trial: Context) -> Finding | None:
+    """The data set carries what earlier trials wrote."""
+    if trial.get("reset") != "none":
+        return None
+    return finding("no_reset", "the data set was not put back before the trial: it carries what earlier trials wrote")
+
+
+# Repeats -----------------------------------------------------------------------------------------------------------
+
+
+def judge_repeats(trials: Sequence[dict[str, Any]], better: str = "higher") -> list[Finding]:
+    """Return the findings on the repeats of one variant.
+
+    ``trials``: ``{trial_id, repeat, position, value, blks_read, verdict}``, where ``blks_read`` may be ``None``. Only valid
+    and suspect trials with a value count; ``better`` is ``higher`` or ``lower``.
+    """
+    used = [t for t in trials if t.get("value") is not None and t.get("verdict") in ("valid", "suspect")]
+    used.sort(key=lambda t: (t.get("position") or 0, t.get("repeat") or 0))
+    return [f for f in (_spread(used), _trend(used), _cold_first_run(used, better)) if f]
+
+
+def _spread(trials: Sequence[dict[str, Any]]) -> Finding | None:
+    values = [t["value"] for t in trials]
+    spread = stats.cv(values)
+    if spread is None or spread <= (RULES["spread"].threshold or 0):
+        return None
+    return finding(
+        "spread",
+        f"{len(values)} repeats disagree: CV {100 * spread:.1f} %, {min(values):,.1f} to {max(values):,.1f} around {median(values):,.1f}",
+        cv=spread,
+        n=len(values),
+        median=median(values),
+        min=min(values),
+        max=max(values),
+    )
+
+
+def _trend(trials: Sequence[dict[str, Any]]) -> Finding | None:
+    values = [t["value"] for t in trials]
+    if len(values) < 4 or not median(values):
+        return None
+    test = stats.kendall(values)
+    change = (values[-1] - values[0]) / median(values)
+    # Four values in a row happen by chance once in twelve times: only a large change counts there.
+    in_a_row = abs(test["s"]) == len(values) * (len(values) - 1) / 2
+    if not ((test["p"] <= (RULES["trend"].threshold or 0) and abs(change) > 0.05) or (in_a_row and abs(change) > 0.25)):
+        return None
+    way = "rise" if test["s"] > 0 else "fall"
+    return finding(
+        "trend",
+        f"the repeats {way} from one to the next ({100 * change:+.0f} %): something carries over between trials; they are not independent",
+        values=values,
+        s=test["s"],
+        p=test["p"],
+        change=change,
+    )
+
+
+def _cold_first_run(trials: Sequence[dict[str, Any]], better: str) -> Finding | None:
+    if len(trials) < 2:
+        return None
+    first, others = trials[0], trials[1:]
+    values = [t["value"] for t in others]
+    usual, worst = (median(values), min(values)) if better == "higher" else (median(values), max(values))
+    behind = (worst - first["value"]) if better == "higher" else (first["value"] - worst)
+    if not usual or behind <= 0.1 * abs(usual) or behind <= 3 * (max(values) - min(values)):
+        return None
+    reads = [t["blks_read"] for t in others if t.get("blks_read") is not None]
+    known = first.get("blks_read") is not None and bool(reads)
+    if known and first["blks_read"] < 2 * max(median(reads), 1):
+        return None
+    if not known and len(others) < 2:
+        return None
+    detail = "how much it read from disk is not known"
+    if known:
+        detail = f"it read {first['blks_read']:,} blocks, the others {median(reads):,.0f}"
+    span = f"{min(values):,.1f} to {max(values):,.1f}"
+    return finding(
+        "cold_first_run",
+        f"cold first run? Repeat {first.get('repeat')} gave {first['value']:,.1f}, the others {span}; {detail}",
+        trial_id=first.get("trial_id"),
+        value=first["value"],
+        others=values,
+        blks_read=first.get("blks_read"),
+        blks_read_others=reads,
+    )
