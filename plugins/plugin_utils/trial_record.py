@@ -1,0 +1,182 @@
+# GNU General Public License v3.0 or later (see LICENSE)
+"""From what a trial left behind to its ``trial.json``: verdict, series, environment, comparison key."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.pgsizing.bench.plugins.module_utils import verdict
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import verdict as verdict_of
+from ansible_collections.pgsizing.bench.plugins.module_utils.plain import canonical_json
+from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import write_table
+from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import TRIAL_SCHEMA, Store
+
+
+def find(items: list[dict[str, Any]], key: str, value: Any) -> dict[str, Any]:
+    """Return the item whose ``key`` is ``value``; ``KeyError`` when there is none."""
+    for item in items:
+        if item[key] == value:
+            return item
+    raise KeyError(value)
+
+
+def finish(
+    store: Store,
+    trial_id: str,
+    measurement: dict[str, Any] | None,
+    *,
+    observation: dict[str, Any] | None = None,
+    driver_observation: dict[str, Any] | None = None,
+    hosts: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+    findings: list[dict[str, Any]] | None = None,
+    timing: dict[str, Any] | None = None,
+    raw: list[dict[str, Any]] | None = None,
+    state: str = "finished",
+) -> dict[str, Any]:
+    """Judge the trial, write its series and ``trial.json``, close its journal entry; return the trial."""
+    experiment = store.experiment
+    plan = experiment["plan"]
+    planned = find(plan["trials"], "id", trial_id)
+    variant = find(plan["variants"], "name", planned["variant"])
+    measurement = measurement or {"findings": [] if findings else [finding("no_result", "the trial left no measurement")]}
+    settings = settings or {}
+    series, rows = _series(store, trial_id, measurement, observation)
+    context = {
+        "headline": plan["headline"],
+        "series": rows,
+        "parameters": {**variant["parameters"], "workload": plan["workload"]},
+        "measurement": measurement,
+        "progress": measurement.get("progress"),
+        "observation": observation,
+        "driver_observation": driver_observation,
+        "driver_on_server": plan["where"]["driver"] == plan["where"]["server"],
+        "settings": {s["name"]: s["value"] for s in settings.get("effective", [])},
+        "checkpoint_timeout_s": next((s["value"] for s in settings.get("effective", []) if s["name"] == "checkpoint_timeout"), None),
+        "cores": ((hosts or {}).get("server") or {}).get("cores"),
+        "reset": plan["reset"],
+        "target": plan["target"],
+    }
+    # A trial that never measured is not judged on what it did not do.
+    measured = bool(measurement.get("metrics"))
+    judged = verdict.judge(context) if measured else []
+    everything = [*measurement["findings"], *(findings or []), *settings.get("findings", []), *judged]
+    unique = list({(f["code"], f["message"]): f for f in everything}.values())
+    headline = (measurement.get("metrics") or {}).get(plan["headline"]) or {"value": None, "unit": None, "better": "higher"}
+    trial = {
+        "schema": TRIAL_SCHEMA,
+        "experiment_id": experiment["experiment_id"],
+        "trial_id": trial_id,
+        "variant": planned["variant"],
+        "repeat": planned["repeat"],
+        "position": planned["position"],
+        "size": plan["size"],
+        "workload": plan["workload"],
+        "load_generator": measurement.get("load_generator") or {"name": plan["load_generator"], "version": None},
+        "headline": {"metric": plan["headline"], **headline},
+        "verdict": verdict_of(unique),
+        "findings": unique,
+        "counts": measurement.get("counts") or {},
+        "conditions": measurement.get("conditions") or {},
+        "client": measurement.get("client"),
+        "series": series,
+        "metrics": measurement.get("metrics") or {},
+        "latency": measurement.get("latency"),
+        "steps": measurement.get("steps") or [],
+        "comparison_key": _comparison_key(plan, variant, measurement, hosts or {}, settings),
+        "deviations": plan["deviations"],
+        "environment": {
+            "server": (hosts or {}).get("server"),
+            "driver": (hosts or {}).get("driver"),
+            "postgres": {
+                "version": settings.get("server_version"),
+                "non_default_settings": settings.get("non_default", []),
+                "initdb": variant["postgres"]["initdb"],
+            },
+            "observation": observation,
+            "driver_observation": driver_observation,
+            "seed": variant["parameters"].get("seed"),
+            "collection": experiment["collection"],
+        },
+        "cost": None,
+        "timing": timing or {},
+        "raw": [*(measurement.get("raw") or []), *(raw or [])],
+    }
+    store.write_trial(trial)
+    if state != "finished":
+        store.trial_state(trial_id, state, verdict=trial["verdict"])
+    return trial
+
+
+def _comparison_key(
+    plan: dict[str, Any], variant: dict[str, Any], measurement: dict[str, Any], hosts: dict[str, Any], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """The facts that must agree before two results may be compared, apart from what the variant itself names."""
+    server = hosts.get("server") or {}
+    generator = measurement.get("load_generator") or {}
+    non_default = {s["name"]: s["setting"] for s in settings.get("non_default", [])}
+    return {
+        "workload": plan["workload"],
+        "load_generator": [generator.get("name"), generator.get("version")],
+        "parameters": variant["parameters"],
+        "dataset": variant["dataset"]["fingerprint"],
+        "cache": variant["cache"],
+        "reset": plan["reset"],
+        "restart": plan["target"] == "managed",
+        "engine": plan["engine"],
+        "server_version": settings.get("server_version"),
+        "initdb": variant["postgres"]["initdb"],
+        "settings": hashlib.sha256(canonical_json(non_default).encode()).hexdigest()[:16],
+        "autovacuum": non_default.get("autovacuum", "on"),
+        "huge_pages": settings.get("huge_pages_in_use"),
+        "machine": {k: server.get(k) for k in ("cpu_model", "cores", "memory_bytes", "architecture", "kernel")},
+        "driver_on_server": plan["where"]["driver"] == plan["where"]["server"],
+    }
+
+
+def _series(
+    store: Store, trial_id: str, measurement: dict[str, Any], observation: dict[str, Any] | None
+) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    """Join the load generator's rate and the observer's samples by the second into ``series.csv``; return it and its rows."""
+    folder = store.trial_dir(trial_id)
+    measured = next((s for s in measurement.get("steps") or [] if s["name"] == "measured"), None)
+    if measured is None or not measured.get("started"):
+        return None, []
+    start, end = measured["started"], measured.get("ended") or time.time()
+    rows: dict[int, dict[str, Any]] = {}
+    for sample in measurement.get("progress") or []:
+        second = round(sample["elapsed_s"])
+        rows.setdefault(second, {}).update(
+            tps=sample["tps"], latency_ms=sample["latency_ms"], latency_stddev_ms=sample["stddev_ms"], failed=sample["failed"]
+        )
+    columns = [
+        {"name": "elapsed_s", "unit": "s"},
+        {"name": "tps", "unit": "1/s"},
+        {"name": "latency_ms", "unit": "ms"},
+        {"name": "latency_stddev_ms", "unit": "ms"},
+        {"name": "failed", "unit": "transactions"},
+    ]
+    if observation and observation.get("samples"):
+        known = [c for c in observation["columns"] if c["name"] not in ("at", "elapsed_s")]
+        columns += known
+        for sample in _read_table(folder / observation["samples"]):
+            at = float(sample["at"])
+            if start <= at <= end + 1:
+                rows.setdefault(round(at - start), {}).update({c["name"]: sample.get(c["name"]) for c in known})
+    if not rows:
+        return None, []
+    names = [c["name"] for c in columns]
+    table = [{name: ({"elapsed_s": second} | rows[second]).get(name) for name in names} for second in sorted(rows)]
+    return {"path": write_table(folder / "series.csv", table, folder)["path"], "columns": columns}, table
+
+
+def _read_table(path: Path) -> list[dict[str, str]]:
+    if not path.is_file():
+        return []
+    with open(path, encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
