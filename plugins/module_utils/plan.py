@@ -70,6 +70,9 @@ SCALED_GUCS = {
 CHECKPOINT_TIMEOUT_LEAST = 30
 SCALED_WINDOW_LEAST_S = 10.0
 
+#: What a plan keeps of the published run that it reproduces.
+PUBLISHED_KEYS = ("id", "title", "source", "conditions", "figures", "contradictions")
+
 #: Estimates of what surrounds a measured window, from runs on 2 cores: they plan, they never judge.
 RESTART_S = 3.0
 SETTLE_S = 3.0
@@ -108,7 +111,8 @@ def _slug(text: str) -> str:
 def build(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], list[str]]:
     """Return the plan and the list of everything that forbids it. With problems the plan may be incomplete."""
     problems: list[str] = []
-    recipe = _recipe(given, site, problems)
+    published = _published_run(given, site, problems)
+    recipe = published.get("recipe", {})
     workload_name = str(given.get("workload") or recipe.get("workload") or DEFAULTS["workload"])
     if workload_name not in site.workloads:
         near = nearest(workload_name, site.workloads)
@@ -133,8 +137,6 @@ def build(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], list[st
         problems.append(f"size: {inputs['size']!r} is not one of {', '.join(site.sizes)}" + (f"; did you mean {near!r}?" if near else ""))
         return {}, problems
     where = _where(inputs, explicit, size, site, problems)
-    if problems:
-        return {}, problems
 
     scaling: list[dict[str, Any]] = []
     findings: list[dict[str, Any]] = []
@@ -142,12 +144,11 @@ def build(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], list[st
     for name, difference in _variants(inputs, parameters, workload, problems).items():
         variant = _variant(name, difference, inputs, parameters, size, workload, site, bool(recipe), problems, findings, scaling)
         variants += [variant] if variant else []
-    if problems:
-        return {}, _unique(problems)
     if inputs.get("only_variants"):
         variants = _only(variants, inputs["only_variants"], problems)
-    if variants:
-        variants[0]["base"] = True
+    if not variants:
+        return {}, _unique(problems)
+    variants[0]["base"] = True
     repeats = inputs.get("repeats") or DEFAULT_REPEATS[len(variants) > 1]
     reset = inputs.get("reset") or ("template" if inputs["target"] == "managed" else "rebuild")
     order = stats.order([v["name"] for v in variants], repeats, seed=0)
@@ -172,7 +173,7 @@ def build(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], list[st
         )
     plan = {
         "inputs": {k: ("given, not recorded" if INPUTS.get(k, {}).get("secret") else v) for k, v in {**explicit, **asked}.items()},
-        "reproduce": recipe.get("id"),
+        "reproduce": published.get("id"),
         "where": where,
         "size": inputs["size"],
         "workload": workload_name,
@@ -193,13 +194,13 @@ def build(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], list[st
         "trials": trials,
         "scaling": scaling,
         "comparisons": {"count": comparisons, "alpha": ALPHA, "repeats_needed": needed},
-        "published": _published(recipe),
+        "published": {k: published.get(k) for k in PUBLISHED_KEYS} if published else None,
         "deviations": [],
         "findings": findings,
     }
     plan["estimate"] = _estimate(plan, workload, site.machine)
     plan["deadline_s"] = 900 + 3 * plan["estimate"]["seconds"]
-    plan["deviations"] = _deviations(plan, recipe, site.machine)
+    plan["deviations"] = _deviations(plan, published, site.machine)
     problems += _refusals(plan, site.machine)
     _lint(plan, site.machine)
     return plan, _unique(problems)
@@ -209,7 +210,7 @@ def _unique(items: list[str]) -> list[str]:
     return list(dict.fromkeys(items))
 
 
-def _recipe(given: Mapping[str, Any], site: Site, problems: list[str]) -> dict[str, Any]:
+def _published_run(given: Mapping[str, Any], site: Site, problems: list[str]) -> dict[str, Any]:
     name = given.get("reproduce")
     if not name:
         return {}
@@ -220,8 +221,7 @@ def _recipe(given: Mapping[str, Any], site: Site, problems: list[str]) -> dict[s
             + (f"; did you mean {near!r}?" if near else "")
         )
         return {}
-    published = site.recipes[str(name)]
-    return {**published["recipe"], "id": name, "_published": published}
+    return {**site.recipes[str(name)], "id": name}
 
 
 def _parameters(given: Mapping[str, Any], workload: ModuleType) -> tuple[dict[str, Any], list[str]]:
@@ -341,12 +341,12 @@ def _variant(
     values = {k: s.get("default") for k, s in options.items()} | _exclusive(parameters, own, workload) | own
     values = workload.complete(values, cores=site.machine["cores"])
     values = _scaled_parameters(values, inputs, workload, site.machine, scaling)
-    problems += [f"{label}{p}" for p in workload.validate(values)]
+    unfit = [f"{label}{p}" for p in workload.validate(values)]
 
     major = _major(difference.get("postgres_version") or inputs.get("postgres_version"), site, label, problems)
     initdb, wrong = coerce_all({**inputs.get("initdb", {}), **difference.get("initdb", {})}, INITDB_KEYS, where=f"{label}initdb: ")
-    problems += wrong
-    if problems or major is None:
+    problems += [*unfit, *wrong]
+    if unfit or major is None:
         return None
     settings: list[dict[str, Any]] = []
     if inputs["target"] == "managed":
@@ -433,6 +433,7 @@ def _settings(
             strict=strict,
             wal_segment_size=initdb.get("wal_segsize", 16) * MIB,
             locales=site.machine.get("locales"),
+            loaded=guc.loaded_libraries(merged),
         )
         findings += [f for f in found if f not in findings]
         problems += [f"{label}{p}" for p in wrong]
@@ -599,18 +600,11 @@ def _lint(plan: dict[str, Any], machine: Mapping[str, Any]) -> None:
 # published runs ------------------------------------------------------------------------------------------------------------
 
 
-def _published(recipe: Mapping[str, Any]) -> dict[str, Any] | None:
-    published = recipe.get("_published")
-    if not published:
-        return None
-    return {k: published.get(k) for k in ("id", "title", "source", "conditions", "figures", "contradictions")} | {"id": recipe["id"]}
-
-
-def _deviations(plan: Mapping[str, Any], recipe: Mapping[str, Any], machine: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _deviations(plan: Mapping[str, Any], published: Mapping[str, Any], machine: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List what differs from the published run: its conditions against this plan's, explicit inputs, and scaling."""
-    published = recipe.get("_published")
     if not published:
         return []
+    recipe = published["recipe"]
     base = plan["variants"][0]
     here = {
         "server_version": f"PostgreSQL {machine.get('server_versions', {}).get(base['postgres']['version'], base['postgres']['version'])}",
