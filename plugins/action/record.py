@@ -205,7 +205,7 @@ def _timing(marks: dict[str, float], measurement: dict[str, Any] | None) -> dict
     """Seconds between the marks of a trial: each step lasts until the next one starts."""
     order = sorted(marks.items(), key=lambda item: item[1])
     ends = [at for _name, at in order[1:]] + [time.time()]
-    timing: dict[str, float | None] = {f"{name}_s": round(end - at, 3) for (name, at), end in zip(order, ends, strict=True)}
+    timing: dict[str, float | None] = {f"{name}_s": round(end - at, 3) for (name, at), end in zip(order, ends, strict=False)}
     for step in (measurement or {}).get("steps") or []:
         timing[f"{step['name']}_s"] = step.get("elapsed_s")
     if order:

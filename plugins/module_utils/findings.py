@@ -102,6 +102,19 @@ RULES: dict[str, Rule] = {
     "server_upgraded": Rule("note", None, "the installed binaries were newer than the running server, which was restarted"),
     "resumed": Rule("note", None, "the trial was collected after its controller was lost"),
     "no_sync_cache": Rule("note", None, "the page cache could not be dropped"),
+    # sizes, prices, specifications
+    "profile_left_out": Rule("note", None, "a row of a profile makes no sense on one node and is not set"),
+    "profile_doubtful": Rule("note", None, "whether the published run had the values of the profile is not sure"),
+    "spec_ignored": Rule("note", None, "a part of a specification file is not used"),
+    "spec_default": Rule("note", None, "what a specification file leaves out has the default of its tool"),
+    "volume_parameter": Rule("note", None, "a parameter that the volume type does not have was dropped"),
+    "volume_limits": Rule("note", None, "the volume needs bounds that older volumes and some regions do not have"),
+    "volume_burst": Rule("note", None, "the volume's rate is a burst: it ends with its credits"),
+    "burstable_instance": Rule("note", None, "the instance works on CPU credits: a long run falls to its baseline"),
+    "instance_store": Rule("note", None, "the instance has local disks that lose their data when it stops"),
+    "price_old": Rule("note", 180, "the prices are older than this many days"),
+    "price_unknown": Rule("note", None, "a price is not known, so the cost is a lower bound"),
+    "other_workload": Rule("note", None, "the size was published for another workload than the one that is planned"),
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -58,6 +59,8 @@ INPUTS: dict[str, dict[str, Any]] = {
     "results_dir": {"type": "str"},
 }
 
+#: Common words of eight letters or more.
+_COMMON = {"benchmark", "changeme", "database", "enterprise", "enterprisedb", "password", "pgsizing", "postgres", "postgresql"}
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
 
@@ -71,16 +74,19 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def near_misses(given: Iterable[str], known: Iterable[str], allowed: Iterable[str] = ()) -> dict[str, str]:
     """Return ``{given name: name it is probably meant to be}`` for the names that are nearly ours and not ``allowed``.
 
-    Names that resemble nothing of ours belong to somebody else and are left alone, as are ``ansible_*``.
+    Names that resemble nothing of ours belong to somebody else and are left alone, as are ``ansible_*``. ``plan_<name>`` is
+    the role's way to say the same.
     """
     known, allowed = set(known), set(allowed)
     wrong = {}
     for name in given:
-        if name in known or name in allowed or name.startswith("ansible_"):
+        prefix = "plan_" if name.startswith("plan_") else ""
+        short = name[len(prefix) :]
+        if short in known or name in allowed or name.startswith("ansible_"):
             continue
-        near = nearest(name, known)
+        near = nearest(short, known)
         if near:
-            wrong[name] = near
+            wrong[name] = prefix + near
     return wrong
 
 
@@ -91,8 +97,11 @@ def coerce(name: str, value: Any, spec: Mapping[str, Any]) -> Any:
     be right. A secret's value never appears in the message.
     """
     kind = spec.get("type", "str")
-    result = _COERCE[kind](name, value)
     shown = "this value" if spec.get("secret") else repr(value)
+    try:
+        result = _COERCE[kind](value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {shown} {str(error).replace('NAME', name.rpartition(': ')[2].partition('[')[0])}") from None
     choices = spec.get("choices")
     if choices and result not in choices:
         near = nearest(str(result), map(str, choices))
@@ -110,59 +119,69 @@ def coerce(name: str, value: Any, spec: Mapping[str, Any]) -> Any:
     return result
 
 
-def _as_str(name: str, value: Any) -> str:
-    if isinstance(value, (dict, list)):
-        raise ValueError(f"{name}: {value!r} is not text")
+# Each raises ValueError with what the value is not and the right form; NAME stands for the parameter.
+
+
+def _as_str(value: Any) -> str:
+    if isinstance(value, (dict, list, tuple)):
+        raise ValueError("is not text; give one, such as NAME=TEXT")
     return str(value).strip()
 
 
-def _as_int(name: str, value: Any) -> int:
+def _as_int(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, bool):
+        try:
+            text = str(value).strip()
+            return int(text) if text.lstrip("+-").isdigit() else _whole(float(text))
+        except (ValueError, OverflowError):
+            pass
+    raise ValueError("is not a whole number, such as NAME=4")
+
+
+def _whole(number: float) -> int:
+    if number != int(number):
+        raise ValueError(number)
+    return int(number)
+
+
+def _as_float(value: Any) -> float:
     if not isinstance(value, bool):
         try:
             number = float(value)
-            if number == int(number):
-                return int(value) if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else int(number)
+            if math.isfinite(number):
+                return number
         except (TypeError, ValueError, OverflowError):
             pass
-    raise ValueError(f"{name}: {value!r} is not a whole number, such as {name.split('[')[0]}=4")
+    raise ValueError("is not a number, such as NAME=0.5")
 
 
-def _as_float(name: str, value: Any) -> float:
-    if not isinstance(value, bool):
-        try:
-            number = float(value)
-            if number - number == 0:  # neither NaN nor infinite
-                return number
-        except (TypeError, ValueError):
-            pass
-    raise ValueError(f"{name}: {value!r} is not a number, such as {name}=0.5")
-
-
-def _as_bool(name: str, value: Any) -> bool:
+def _as_bool(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     text = str(value).strip().lower()
     if text in _TRUE | _FALSE:
         return text in _TRUE
-    raise ValueError(f"{name}: {value!r} is neither true nor false")
+    raise ValueError("is neither true nor false, such as NAME=true")
 
 
-def _as_list(name: str, value: Any) -> list[Any]:
-    if isinstance(value, str):
-        value = _from_json(value) if value.lstrip().startswith("[") else [part.strip() for part in value.split(",") if part.strip()]
-    if isinstance(value, (list, tuple)):
-        return list(value)
+def _as_list(value: Any) -> list[Any]:
     if isinstance(value, dict):
-        raise ValueError(f"{name}: a mapping where a list is wanted, such as {name}: [a, b]")
-    return [value]
+        raise ValueError("is a mapping where a list is wanted, such as NAME: [a, b]")
+    if isinstance(value, str):
+        value = _maybe_list(value)
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _as_dict(name: str, value: Any) -> dict[str, Any]:
+def _as_dict(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         value = _from_json(value)
     if isinstance(value, dict):
         return dict(value)
-    raise ValueError(f"""{name}: {value!r} is not a mapping; give it as JSON: -e '{{"{name}": {{...}}}}'""")
+    raise ValueError("""is not a mapping; give it as JSON: -e '{"NAME": {...}}'""")
 
 
 def _from_json(text: str) -> Any:
@@ -180,7 +199,7 @@ _COERCE = {
     "bool": _as_bool,
     "list": _as_list,
     "dict": _as_dict,
-    "raw": lambda _name, value: value,
+    "raw": lambda value: value,
 }
 
 
@@ -209,5 +228,14 @@ def coerce_all(given: Mapping[str, Any], spec: Spec, where: str = "") -> tuple[d
     return values, problems
 
 
+def weak_secret(secret: str) -> bool:
+    """Return whether a secret is short or a common word: where Ansible masks it, it masks innocent text and figures too."""
+    return len(secret) < 8 or secret.lower() in _COMMON
+
+
 def _maybe_list(value: Any) -> Any:
-    return _from_json(value) if isinstance(value, str) and value.lstrip().startswith("[") else value
+    """Read the text of a list, ``[1, 2]`` or ``[a,b]`` (a shell takes the quotes away); anything else is returned as it is."""
+    if not (isinstance(value, str) and value.strip().startswith("[") and value.strip().endswith("]")):
+        return value
+    read = _from_json(value)
+    return read if isinstance(read, list) else [part.strip() for part in value.strip()[1:-1].split(",") if part.strip()]

@@ -17,6 +17,10 @@ from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import write_ta
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import TRIAL_SCHEMA, Store
 
 
+#: ``boot_val`` of checkpoint_timeout on every version; what is read back holds non-default settings only.
+DEFAULT_CHECKPOINT_TIMEOUT_S = 300
+
+
 def find(items: list[dict[str, Any]], key: str, value: Any) -> dict[str, Any]:
     """Return the item whose ``key`` is ``value``; ``KeyError`` when there is none."""
     for item in items:
@@ -46,6 +50,7 @@ def finish(
     variant = find(plan["variants"], "name", planned["variant"])
     measurement = measurement or {"findings": [] if findings else [finding("no_result", "the trial left no measurement")]}
     settings = settings or {}
+    live = {s["name"]: s["setting"] for s in settings["non_default"]} if "non_default" in settings else None
     series, rows = _series(store, trial_id, measurement, observation)
     context = {
         "headline": plan["headline"],
@@ -56,8 +61,8 @@ def finish(
         "observation": observation,
         "driver_observation": driver_observation,
         "driver_on_server": plan["where"]["driver"] == plan["where"]["server"],
-        "settings": {s["name"]: s["value"] for s in settings.get("effective", [])},
-        "checkpoint_timeout_s": next((s["value"] for s in settings.get("effective", []) if s["name"] == "checkpoint_timeout"), None),
+        "settings": live,
+        "checkpoint_timeout_s": float(live.get("checkpoint_timeout", DEFAULT_CHECKPOINT_TIMEOUT_S)) if live is not None else None,
         "cores": ((hosts or {}).get("server") or {}).get("cores"),
         "reset": plan["reset"],
         "target": plan["target"],
@@ -65,7 +70,8 @@ def finish(
     # A trial that never measured is not judged on what it did not do.
     measured = bool(measurement.get("metrics"))
     judged = verdict.judge(context) if measured else []
-    everything = [*measurement["findings"], *(findings or []), *settings.get("findings", []), *judged]
+    unseen = [finding("not_checked", f"observation: {problem}") for problem in (observation or {}).get("problems", [])]
+    everything = [*measurement["findings"], *unseen, *(findings or []), *settings.get("findings", []), *judged]
     unique = list({(f["code"], f["message"]): f for f in everything}.values())
     headline = (measurement.get("metrics") or {}).get(plan["headline"]) or {"value": None, "unit": None, "better": "higher"}
     trial = {
@@ -88,7 +94,7 @@ def finish(
         "metrics": measurement.get("metrics") or {},
         "latency": measurement.get("latency"),
         "steps": measurement.get("steps") or [],
-        "comparison_key": _comparison_key(plan, variant, measurement, hosts or {}, settings),
+        "comparison_key": _comparison_key(plan, variant, measurement, hosts or {}, settings, observation),
         "deviations": plan["deviations"],
         "environment": {
             "server": (hosts or {}).get("server"),
@@ -114,7 +120,12 @@ def finish(
 
 
 def _comparison_key(
-    plan: dict[str, Any], variant: dict[str, Any], measurement: dict[str, Any], hosts: dict[str, Any], settings: dict[str, Any]
+    plan: dict[str, Any],
+    variant: dict[str, Any],
+    measurement: dict[str, Any],
+    hosts: dict[str, Any],
+    settings: dict[str, Any],
+    observation: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """The facts that must agree before two results may be compared, apart from what the variant itself names."""
     server = hosts.get("server") or {}
@@ -133,10 +144,16 @@ def _comparison_key(
         "initdb": variant["postgres"]["initdb"],
         "settings": hashlib.sha256(canonical_json(non_default).encode()).hexdigest()[:16],
         "autovacuum": non_default.get("autovacuum", "on"),
-        "huge_pages": settings.get("huge_pages_in_use"),
+        "huge_pages": _huge_pages(settings, observation),
         "machine": {k: server.get(k) for k in ("cpu_model", "cores", "memory_bytes", "architecture", "kernel")},
         "driver_on_server": plan["where"]["driver"] == plan["where"]["server"],
     }
+
+
+def _huge_pages(settings: dict[str, Any], observation: dict[str, Any] | None) -> bool | None:
+    """Whether the server has huge pages: by its own word (17 and later), else by what the observer saw of its memory."""
+    told = settings.get("huge_pages_in_use")
+    return (observation or {}).get("huge_pages_in_use") if told is None else told
 
 
 def _series(
@@ -162,10 +179,10 @@ def _series(
         {"name": "failed", "unit": "transactions"},
     ]
     if observation and observation.get("samples"):
-        known = [c for c in observation["columns"] if c["name"] not in ("at", "elapsed_s")]
+        known = [c for c in observation["columns"] if c["name"] not in ("ts", "interval_s")]
         columns += known
         for sample in _read_table(folder / observation["samples"]):
-            at = float(sample["at"])
+            at = float(sample["ts"])
             if start <= at <= end + 1:
                 rows.setdefault(round(at - start), {}).update({c["name"]: sample.get(c["name"]) for c in known})
     if not rows:
