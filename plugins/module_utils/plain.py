@@ -8,18 +8,22 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+#: Types of Ansible whose text would be the decrypted secret.
+VAULTED = ("EncryptedString", "AnsibleVaultEncryptedUnicode")
+REDACTED = "<vaulted>"
+
 
 def to_plain(value: Any) -> Any:
     """Return ``value`` as exact ``dict``, ``list``, ``str``, ``int``, ``float``, ``bool`` or ``None``.
 
     Subclasses (Ansible's tagged values) lose their class, a non-finite float becomes ``None`` (a missing figure),
-    bytes are decoded, sets are sorted. Anything else is named as ``{"unsupported": <type>, "text": <str>}``, so that
-    structure is never hidden behind ``str``.
+    bytes are decoded, sets are sorted, what is no Unicode becomes ``?``, a vaulted value is not opened. Anything else is named
+    as ``{"unsupported": <type>, "text": <str>}``, so that structure is never hidden behind ``str``.
     """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return str.__str__(value)
+        return str.__str__(value).encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, int):
@@ -32,6 +36,8 @@ def to_plain(value: Any) -> Any:
         return [to_plain(v) for v in value]
     if isinstance(value, (set, frozenset)):
         return sorted((to_plain(v) for v in value), key=str)
+    if type(value).__name__ in VAULTED:
+        return REDACTED
     return {"unsupported": type(value).__name__, "text": str(value)}
 
 

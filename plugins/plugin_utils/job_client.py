@@ -22,10 +22,14 @@ from ansible.plugins.action import ActionBase
 
 POLL_S = 2.0
 POLL_BYTES = 262144
+#: Of a program's output the end is read; the whole stays in its file.
+READ_BYTES = 4 * 2**20
 #: A connection that stays lost this long fails the task; the job itself goes on to its deadline.
 RECONNECT_S = 120.0
-#: How often the module is asked whether the supervisor still lives, once the planned end has passed.
+#: The module is asked whether the supervisor still lives once the job has written nothing for so long.
 LIVENESS_S = 10.0
+#: Between two polls of a job whose end cannot be planned.
+UNPLANNED_POLL_S = 1.0
 
 _MARK = "--pgsizing-result--"
 
@@ -115,19 +119,19 @@ class JobClient:
                     text, size, result = "", 0, None
                 offset += size
                 if text:
+                    asked = time.monotonic()
                     output(text)
                 if result is not None and size < POLL_BYTES:
                     return result
                 if os.getppid() != self._controller:
                     raise Interrupted(0)
                 elapsed = time.time() - (job.get("started") or time.time())
-                if (planned_s is None or elapsed > planned_s) and time.monotonic() - asked > LIVENESS_S:
+                if lost_since is None and elapsed > (planned_s or 0) and time.monotonic() - asked > LIVENESS_S:
                     asked = time.monotonic()
                     state = self.state(job["id"])
                     if state["state"] in ("lost", "absent"):
                         return state
-                remaining = (planned_s or 0) - elapsed + 0.3
-                time.sleep(min(POLL_S, remaining) if remaining > 0.2 else 0.5)
+                time.sleep(_pause(planned_s, elapsed))
 
     def _poll(self, run_dir: str, offset: int) -> tuple[str, int, dict[str, Any] | None]:
         """Return new text of stderr, its size in bytes, and the result once there is one."""
@@ -142,7 +146,15 @@ class JobClient:
         data = base64.b64decode("".join(tail.split()))
         return data.decode("utf-8", "replace"), len(data), json.loads(head) if head.strip() else None
 
-    def read(self, path: str, limit: int = 4 * 2**20) -> str:
-        """Return the last ``limit`` bytes of a text file on the target, empty when there is none."""
-        answer = self.action._low_level_execute_command(f"tail -c {limit} {shlex.quote(path)} 2>/dev/null", sudoable=True)
+    def read(self, path: str) -> str:
+        """Return the last ``READ_BYTES`` of a text file on the target, empty when there is none."""
+        answer = self.action._low_level_execute_command(f"tail -c {READ_BYTES} {shlex.quote(path)} 2>/dev/null", sudoable=True)
         return answer.get("stdout", "")
+
+
+def _pause(planned_s: float | None, elapsed: float) -> float:
+    """Return the seconds until the next poll: long while the job cannot have ended, short from its planned end on."""
+    if planned_s is None:
+        return UNPLANNED_POLL_S
+    remaining = planned_s - elapsed + 0.3
+    return min(POLL_S, remaining) if remaining > 0.2 else 0.5

@@ -35,7 +35,8 @@ def machine(port: int, majors: tuple[str, ...], bin_dirs: tuple[str, ...] = (), 
     memory = _meminfo()
     return {
         "base_dir": str(base),
-        "cores": len(os.sched_getaffinity(0)),
+        "root": root,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         "memory_bytes": memory.get("MemTotal", 0),
         "huge_pages_free": memory.get("HugePages_Free", 0),
         "disk_free_bytes": _disk_free(base),

@@ -19,18 +19,38 @@ from ansible_collections.pgsizing.bench.plugins.plugin_utils.machine import mach
 
 ROOT = Path(__file__).parents[2]
 
+FACTS = ROOT / "roles/plan/files"
+
 #: Every workload that can be planned, by its name.
 WORKLOADS = {pgbench.WORKLOAD: pgbench}
 
 
-def recipes() -> dict[str, dict[str, Any]]:
-    """Return every published run that has a recipe, by id."""
-    found = {}
-    for path in sorted((ROOT / "published").glob("*.yml")):
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if document.get("recipe"):
-            found[path.stem] = document
-    return found
+def published() -> dict[str, dict[str, Any]]:
+    """Return every published run, by id."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    files = sorted((ROOT / "published").glob("*.yml"))
+    return {path.stem: yaml.load(path.read_text(encoding="utf-8"), Loader=loader) for path in files}
+
+
+def instances() -> dict[str, Any]:
+    """Return the facts of the instance types that are known, by type."""
+    return dict(json.loads((FACTS / "instances.json").read_text(encoding="utf-8"))["instances"])
+
+
+def regions() -> tuple[str, ...]:
+    """Return the regions that have a price file."""
+    return tuple(sorted(path.stem for path in (FACTS / "prices").glob("*.json")))
+
+
+def prices(region: str) -> dict[str, Any] | None:
+    """Return the price file of ``region``, ``None`` when there is none."""
+    return json.loads((FACTS / "prices" / f"{region}.json").read_text(encoding="utf-8")) if region in regions() else None
+
+
+def role_variables() -> set[str]:
+    """Return the names of the variables of this collection's roles."""
+    specs = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in ROOT.glob("roles/*/meta/argument_specs.yml"))
+    return {name for spec in specs for name in spec["argument_specs"]["main"]["options"]}
 
 
 def site(
@@ -41,19 +61,24 @@ def site(
     port: int,
     bin_dirs: tuple[str, ...] = (),
     base_dir: str = "",
+    spec: Mapping[str, Any] | None = None,
 ) -> Site:
     """Return the ``Site`` of this controller, now."""
     majors = catalogue.majors("postgres")
     return Site(
         sizes=sizes,
         profiles=profiles,
-        recipes=recipes(),
+        recipes={name: run for name, run in published().items() if run.get("recipe")},
         workloads=WORKLOADS,
         catalogue=catalogue.load,
         majors=majors,
         machine=machine(port, majors, bin_dirs, base_dir),
         inventory=inventory,
         now=time.time(),
+        instances=instances(),
+        prices=prices,
+        regions=regions(),
+        spec=spec,
     )
 
 

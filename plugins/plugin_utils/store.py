@@ -32,11 +32,14 @@ class StoreError(Exception):
 
 
 def write_atomic(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write ``text`` to ``path`` so that a reader sees the old or the new content, never half of it."""
+    """Write ``text`` to ``path`` so that a reader sees the old or the new content, never half of it.
+
+    Bytes that a program's output could not be decoded from (Ansible keeps them as surrogates) are written as they were.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
@@ -77,7 +80,7 @@ class Store:
     """The folder of one experiment."""
 
     def __init__(self, directory: Path | str) -> None:
-        self.directory = Path(directory)
+        self.directory = Path(directory).resolve()  # of results/latest: its name is the id by which jobs are found again
         self.experiment_file = self.directory / "experiment.json"
 
     @classmethod
@@ -103,6 +106,17 @@ class Store:
     def experiment(self) -> dict[str, Any]:
         """The experiment as it is on disk."""
         return read_json(self.experiment_file)
+
+    def is_controlled(self) -> bool:
+        """Return whether a controller of the experiment lives: its callback ``artifacts`` locks the file ``lock``."""
+        try:
+            with open(self.directory / "lock", "rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -131,6 +145,14 @@ class Store:
             entry = experiment["journal"]["trials"][trial_id]
             entry.update(state=state, **fields)
             entry["started" if state == "running" else "ended"] = time.time()
+
+        self.update(change)
+
+    def trial_mark(self, trial_id: str, step: str) -> None:
+        """Note in the journal that a step of a running trial starts now. ``KeyError`` for an unknown trial."""
+
+        def change(experiment: dict[str, Any]) -> None:
+            experiment["journal"]["trials"][trial_id].setdefault("marks", {})[step] = time.time()
 
         self.update(change)
 

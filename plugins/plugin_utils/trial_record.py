@@ -16,9 +16,10 @@ from ansible_collections.pgsizing.bench.plugins.module_utils.plain import canoni
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import write_table
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import TRIAL_SCHEMA, Store
 
-
 #: ``boot_val`` of checkpoint_timeout on every version; what is read back holds non-default settings only.
 DEFAULT_CHECKPOINT_TIMEOUT_S = 300
+#: What an observation holds of the host on which the observer ran.
+HOST_SEEN = ("cpu", "memory", "disk", "network", "huge_pages_in_use", "samples")
 
 
 def find(items: list[dict[str, Any]], key: str, value: Any) -> dict[str, Any]:
@@ -50,6 +51,10 @@ def finish(
     variant = find(plan["variants"], "name", planned["variant"])
     measurement = measurement or {"findings": [] if findings else [finding("no_result", "the trial left no measurement")]}
     settings = settings or {}
+    if plan["target"] == "existing" and not plan["where"]["driver_on_server"]:
+        # The observer ran on the driver: of the server's host nothing is known but what the server itself told.
+        hosts, driver_observation = {"driver": (hosts or {}).get("driver")}, observation
+        observation = {k: v for k, v in observation.items() if k not in HOST_SEEN} if observation else None
     live = {s["name"]: s["setting"] for s in settings["non_default"]} if "non_default" in settings else None
     series, rows = _series(store, trial_id, measurement, observation)
     context = {
@@ -60,7 +65,7 @@ def finish(
         "progress": measurement.get("progress"),
         "observation": observation,
         "driver_observation": driver_observation,
-        "driver_on_server": plan["where"]["driver"] == plan["where"]["server"],
+        "driver_on_server": plan["where"]["driver_on_server"],
         "settings": live,
         "checkpoint_timeout_s": float(live.get("checkpoint_timeout", DEFAULT_CHECKPOINT_TIMEOUT_S)) if live is not None else None,
         "cores": ((hosts or {}).get("server") or {}).get("cores"),
@@ -146,7 +151,7 @@ def _comparison_key(
         "autovacuum": non_default.get("autovacuum", "on"),
         "huge_pages": _huge_pages(settings, observation),
         "machine": {k: server.get(k) for k in ("cpu_model", "cores", "memory_bytes", "architecture", "kernel")},
-        "driver_on_server": plan["where"]["driver"] == plan["where"]["server"],
+        "driver_on_server": plan["where"]["driver_on_server"],
     }
 
 

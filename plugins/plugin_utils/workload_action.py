@@ -21,9 +21,10 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.pgsizing.bench.plugins.module_utils import verdict
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import verdict as verdict_of
+from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import weak_secret
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import to_plain
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import trial_record
-from ansible_collections.pgsizing.bench.plugins.plugin_utils.job_client import Interrupted, JobClient
+from ansible_collections.pgsizing.bench.plugins.plugin_utils.job_client import READ_BYTES, Interrupted, JobClient
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import describe, fetch, write_table
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import Store, write_atomic
 
@@ -49,8 +50,6 @@ _ARGUMENT_KEYS = ("type", "default", "choices", "elements", "required", "options
 GRACE_S = 120.0
 #: A check of the data set is ended after this.
 CHECK_S = 300.0
-#: A step whose length cannot be planned (a number of transactions, a load) is ended after this.
-UNPLANNED_S = 24 * 3600.0
 #: Raw files up to this size are fetched; larger ones stay on the driver, and the result says so.
 FETCH_BYTES = 256 * 2**20
 
@@ -68,6 +67,13 @@ class WorkloadAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Validate, run or collect, and return the measurement. An invalid measurement is an *ok* result that says so."""
         result = super().run(tmp, task_vars)
+        try:
+            return {**result, **self._run(task_vars or {})}
+        except AnsibleConnectionFailure as error:
+            # A plain failure: an unreachable host would skip every rescue and end the chain of playbooks.
+            raise AnsibleActionFail(f"no connection to the driver: {error}") from error
+
+    def _run(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         options = {k: {a: s[a] for a in _ARGUMENT_KEYS if a in s} for k, s in self.workload.OPTIONS.items()}
         _validated, args = self.validate_argument_spec(argument_spec={**CONNECTION_SPEC, **options})
         self.args = to_plain(args)
@@ -88,16 +94,17 @@ class WorkloadAction(ActionBase):
                 "or say where they are with bin_dir"
             )
         steps = self._steps(parameters, target["version"])
+        self._look_over(steps)
         if self._task.check_mode:
-            return {**result, "changed": self.args["phase"] == "load", "commands": [s["argv"] for s in steps]}
+            return {"changed": self.args["phase"] == "load", "commands": [s["argv"] for s in steps]}
 
         self.parameters = parameters
         jobs_dir = self.args["work_dir"] or target["jobs_dir"]
         experiment = self.store.directory.name if self.store else None
-        self.client = JobClient(self, task_vars or {}, jobs_dir, experiment)
+        self.client = JobClient(self, task_vars, jobs_dir, experiment)
         self.job_prefix = self._job_prefix()
         if self.args["phase"] == "collect" and not self._collectable(steps):
-            return {**result, "changed": False, "found": False}
+            return {"changed": False, "found": False}
         if self.args["phase"] == "run" and self.workload.needs_dataset(parameters):
             self._check()
         done = self._run_steps(steps)
@@ -105,7 +112,7 @@ class WorkloadAction(ActionBase):
         if self.args["phase"] == "load" and not measurement["findings"]:
             self._check()
         verdict_now = verdict_of(measurement["findings"])
-        result.update(changed=True, found=True, measurement=measurement, verdict=verdict_now)
+        result = {"changed": True, "found": True, "measurement": measurement, "verdict": verdict_now}
         if verdict_now == "failed":
             worst = next(f for f in measurement["findings"] if f["severity"] == "failed")
             raise AnsibleActionFail(f"{self.program}: {worst['message']}", result=result)
@@ -117,13 +124,23 @@ class WorkloadAction(ActionBase):
         """Return cores, jobs folder and the program's version, by one shell command on the driver."""
         program = shlex.quote(f"{self.args['bin_dir']}/{self.program}" if self.args["bin_dir"] else self.program)
         answer = self._low_level_execute_command(
-            f'nproc; if [ "$(id -u)" = 0 ]; then echo /var/lib/pgsizing; else echo "${{XDG_STATE_HOME:-$HOME/.local/state}}/pgsizing"; fi; '
+            'nproc; if [ "$(id -u)" = 0 ]; then echo /var/lib/pgsizing; else echo "$HOME/.local/state/pgsizing"; fi; '
             f"{program} --version 2>/dev/null || true"
         )
         lines = [line.strip() for line in answer.get("stdout", "").splitlines() if line.strip()]
         if len(lines) < 2 or not lines[0].isdigit():
             raise AnsibleActionFail(f"the driver did not answer: {answer.get('stderr') or answer.get('stdout')}")
         return {"cores": int(lines[0]), "jobs_dir": f"{lines[1]}/jobs", "version": lines[2] if len(lines) > 2 else None}
+
+    def _look_over(self, steps: list[dict[str, Any]]) -> None:
+        """Refuse a deadline that the steps would run into; warn of a password that masking would spread."""
+        longest, deadline = max(s["planned_s"] or 0.0 for s in steps), self.args["deadline"]
+        if deadline and deadline <= longest:
+            raise AnsibleActionFail(
+                f"deadline: {deadline:g} s end a step that is planned to take {longest:g} s; give more, or leave it out"
+            )
+        if self.args["login_password"] and weak_secret(self.args["login_password"]):
+            self._display.warning("login_password is short or a common word: where Ansible masks it, it masks innocent text too")
 
     def _inline(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters with the text of script files read from the controller."""
@@ -182,7 +199,7 @@ class WorkloadAction(ActionBase):
         for step in steps:
             job_id = f"{self.job_prefix}.{step['name']}"
             planned = step["planned_s"]
-            deadline = self.args["deadline"] or (planned + step.get("grace_s", GRACE_S) if planned else UNPLANNED_S)
+            deadline = self.args["deadline"] or (planned or 0.0) + step.get("grace_s", GRACE_S)
             try:
                 job = self.client.start(
                     job_id,
@@ -195,8 +212,6 @@ class WorkloadAction(ActionBase):
                 job = self.client.follow(job, planned, lambda text, step=step, job=job: self._progress(step, job, text))
             except Interrupted as interrupt:
                 self._interrupted(interrupt, job_id, done, step)
-            except AnsibleConnectionFailure as error:
-                raise AnsibleActionFail(f"no connection to the driver: {error}") from error
             done.append(self._output(step, job))
             if job.get("rc") != 0:
                 break
@@ -215,7 +230,7 @@ class WorkloadAction(ActionBase):
             f"{self.job_prefix}.check", argv, CHECK_S, load=False, env=self._environment(), secret_files=self._secret_files() or None
         )
         try:
-            job = self.client.follow(job, None, lambda _text: None)
+            job = self.client.follow(job, 0.0, lambda _text: None)
         except Interrupted:
             os._exit(1)
         output = {name: self.client.read(job[name]) for name in ("stdout", "stderr") if job.get(name)}
@@ -267,6 +282,7 @@ class WorkloadAction(ActionBase):
         """Parse the steps, fetch the raw files, judge what can be judged from the run alone."""
         findings: list[dict[str, Any]] = []
         raw = self._save_texts(done)
+        findings += self._cut_texts(done)
         digest = None
         last = done[-1]
         if last.get("log_prefix") and last["job"].get("run_dir"):
@@ -294,7 +310,12 @@ class WorkloadAction(ActionBase):
     def _save_texts(self, done: list[dict[str, Any]]) -> list[dict[str, Any]]:
         folder = self._raw_dir()
         if folder is None:
-            return [{"path": step["job"][name]} for step in done for name in ("stdout", "stderr") if step["job"].get(name)]
+            return [
+                {"path": step["job"][name], "bytes": step["job"].get(f"{name}_bytes"), "sha256": None}
+                for step in done
+                for name in ("stdout", "stderr")
+                if step["job"].get(name)
+            ]
         raw = []
         for step in done:
             write_atomic(folder / f"{step['name']}.argv.json", json.dumps(step["argv"]) + "\n")
@@ -306,6 +327,17 @@ class WorkloadAction(ActionBase):
                 write_atomic(folder / name, text)
                 raw.append(describe(folder / name, folder.parent))
         return raw
+
+    def _cut_texts(self, done: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Say which outputs were larger than what is read of them: their end was parsed, their beginning stays on the driver."""
+        return [
+            finding(
+                "raw_left_on_driver", f"{size} bytes of {name} stay in {step['job'][name]} on the driver; the last {READ_BYTES} were read"
+            )
+            for step in done
+            for name in ("stdout", "stderr")
+            if (size := step["job"].get(f"{name}_bytes") or 0) > READ_BYTES
+        ]
 
     def _digest(self, step: dict[str, Any]) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[dict[str, Any]]]:
         """Extract percentiles on the driver, then fetch the logs if they are small enough."""
@@ -327,7 +359,7 @@ class WorkloadAction(ActionBase):
             return None, [], [finding("log_incomplete", f"the per-transaction log could not be read: {error}")]
         folder = self._raw_dir()
         if folder is None:
-            return digest, [{"path": f"{run_dir}/{name}", "bytes": size} for name, size in files.items()], []
+            return digest, [{"path": f"{run_dir}/{name}", "bytes": size, "sha256": None} for name, size in files.items()], []
         raw = [fetch(self._connection, f"{run_dir}/latency_histogram.gz", folder)]
         if sum(files.values()) > FETCH_BYTES:
             note = finding("raw_left_on_driver", f"{sum(files.values())} bytes of log stay in {run_dir} on the driver", files=files)
