@@ -532,6 +532,12 @@ def _facts(value: dict[str, Any], prefix: str = "") -> list[list[Any]]:
 
 
 def _repeat_section(experiment: dict[str, Any]) -> list[str]:
+    again = repeat_command(experiment)
+    return ["## How to repeat it", "", f"With {again['with']}:", "", "```sh", again["command"], "```", ""]
+
+
+def repeat_command(experiment: dict[str, Any]) -> dict[str, str]:
+    """Return ``{with, command}``: the version that was used, and the command that asks for the same experiment."""
     collection = experiment.get("collection") or {}
     words, structured = ["ansible-playbook", "benchmark.yml"], {}
     for name, value in experiment["plan"]["inputs"].items():
@@ -543,4 +549,4 @@ def _repeat_section(experiment: dict[str, Any]) -> list[str]:
     version = f"pgsizing.bench {collection.get('version')}" + (
         f", commit {collection['git_commit']}" if collection.get("git_commit") else ""
     )
-    return ["## How to repeat it", "", f"With {version}:", "", "```sh", shlex.join(words), "```", ""]
+    return {"with": version, "command": shlex.join(words)}

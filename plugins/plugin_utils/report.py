@@ -24,10 +24,10 @@ from ansible_collections.pgsizing.bench.plugins.module_utils.plain import dump_j
 from ansible_collections.pgsizing.bench.plugins.module_utils.plan_text import duration
 from ansible_collections.pgsizing.bench.plugins.module_utils.summary import (
     USED,
-    _repeat_section,
     comparison_text,
     figure,
     markdown,
+    repeat_command,
     summarise,
 )
 from ansible_collections.pgsizing.bench.plugins.module_utils.units import human_size
@@ -125,7 +125,7 @@ def page(
         settings=_settings(plan["variants"], trials),
         hosts=_hosts(trials),
         actual=_actual(trials, experiment),
-        command=_command(experiment),
+        command=repeat_command(experiment),
         files=sorted(
             p.name for p in directory.iterdir() if p.is_file() and not p.name.startswith((".", "report.html")) and p.name != "lock"
         ),
@@ -145,12 +145,6 @@ def _opened(trials: Sequence[Mapping[str, Any]], names: Sequence[str]) -> set[st
     used = [t for t in trials if t["verdict"] in USED]
     firsts = (next((t["trial_id"] for t in used if t["variant"] == name), None) for name in names[:2])
     return {trial_id for trial_id in firsts if trial_id}
-
-
-def _command(experiment: Mapping[str, Any]) -> dict[str, str]:
-    """Return the sentence and the command line of ``report.md``."""
-    lines = [line for line in _repeat_section(dict(experiment)) if line]
-    return {"with": lines[1], "line": "\n".join(lines[3:-1])}
 
 
 def _for_script(value: Any) -> str:
