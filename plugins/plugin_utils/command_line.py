@@ -11,9 +11,8 @@ from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import INPUTS, coerce_all, near_misses
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import to_plain
+from ansible_collections.pgsizing.bench.plugins.module_utils.plan import DEFAULTS
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.site import role_variables
-
-RESULTS_DIR = "results"
 
 
 def inputs(action: ActionBase, configured: dict[str, Any], known: set[str]) -> tuple[dict[str, Any], list[str], list[str]]:
@@ -25,7 +24,8 @@ def inputs(action: ActionBase, configured: dict[str, Any], known: set[str]) -> t
     ours = role_variables() if set(extra) - known else set()
     given = {name: value for name, value in configured.items() if value not in (None, "", [], {})}
     given |= to_plain({name: action._templar.template(value) for name, value in extra.items() if name in known})
-    allowed = {*ours, *_names(configured.get("allow_vars")), *_names(given.get("allow_vars"))}
+    # Inputs of another playbook of ours are no typos.
+    allowed = {*ours, *INPUTS, *_names(configured.get("allow_vars")), *_names(given.get("allow_vars"))}
     problems = [
         f"{name}: no such input; did you mean {near!r}? A variable of your own by that name is let through by "
         f"""-e '{{"allow_vars": ["{name}"]}}'"""
@@ -41,4 +41,4 @@ def _names(allow_vars: Any) -> list[str]:
 
 def results_dir(given: Any) -> Path:
     """Return the folder of the results, as the user named it from where the command was given."""
-    return Path(str(given or RESULTS_DIR)).expanduser().absolute()
+    return Path(str(given or DEFAULTS["results_dir"])).expanduser().absolute()

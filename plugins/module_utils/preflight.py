@@ -1,0 +1,292 @@
+# GNU General Public License v3.0 or later (see LICENSE)
+"""Can this size be had, does it hold the plan, and what will it really deliver? Checked on paper, before money is spent.
+
+Volume rules: EBS user guide (provisioned-iops, general-purpose, hdd-vols). Limits of instances: ``roles/plan/files/instances.json``.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ansible_collections.pgsizing.bench.plugins.module_utils import guc
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import RULES, finding
+from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import nearest
+from ansible_collections.pgsizing.bench.plugins.module_utils.units import GIB, KIB, MIB, TIB, human_size
+
+#: Small instances hold their maximum EBS rate for at least this long in 24 hours (AWS compute blog; ``EBSIOBalance%``).
+BURST_S = 30 * 60.0
+
+
+class VolumeType(NamedTuple):
+    """Bounds of a volume type. ``iops`` is ``None`` where the parameter does not exist, ``throughput`` likewise (MiB/s).
+
+    ``before`` holds the narrower bounds that hold where the change of ``since`` has not arrived: ``{key: greatest}``.
+    """
+
+    bytes: tuple[int, int]
+    iops: tuple[int, int] | None
+    per_gib: int | None
+    throughput: tuple[int, int] | None
+    most_throughput: int
+    required: bool = False
+    bootable: bool = True
+    since: str | None = None
+    before: Mapping[str, int] = {}
+
+
+VOLUME_TYPES = {
+    # every io2 volume is Block Express since the date (before, and in China: 64,000 IOPS, 500 per GiB, 16 TiB, 1,000 MiB/s)
+    "io2": VolumeType(
+        (4 * GIB, 64 * TIB),
+        (100, 256_000),
+        1000,
+        None,
+        4000,
+        required=True,
+        since="2025-04-30",
+        before={"iops": 64_000, "per_gib": 500, "bytes": 16 * TIB},
+    ),
+    "io1": VolumeType((4 * GIB, 16 * TIB), (100, 64_000), 50, None, 1000, required=True),
+    "gp3": VolumeType(
+        (GIB, 64 * TIB),
+        (3000, 80_000),
+        500,
+        (125, 2000),
+        2000,
+        since="2025-09",
+        before={"iops": 16_000, "throughput": 1000, "bytes": 16 * TIB},
+    ),
+    "gp2": VolumeType((GIB, 16 * TIB), None, None, None, 250),
+    "st1": VolumeType((125 * GIB, 16 * TIB), None, None, None, 500, bootable=False),
+    "sc1": VolumeType((125 * GIB, 16 * TIB), None, None, None, 250, bootable=False),
+    "standard": VolumeType((GIB, TIB), None, None, None, 90),
+}
+GP2_BURST_IOPS = 3000
+GP2_CREDITS = 5_400_000  # of a full balance
+#: Drives that turn: about what one does, so that nothing better is promised.
+_DISK_IOPS = {"st1": 500, "sc1": 250, "standard": 100}
+
+
+def volume_iops(volume: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the sustained and the burst IOPS of a volume by itself."""
+    kind, gib = volume["type"], volume["bytes"] // GIB
+    if kind == "gp2":
+        base = min(16_000, max(100, 3 * gib))
+        return base, max(base, GP2_BURST_IOPS)
+    if kind in _DISK_IOPS:
+        return _DISK_IOPS[kind], _DISK_IOPS[kind]
+    given = volume.get("iops") or (3000 if kind == "gp3" else 0)
+    return given, given
+
+
+def volume_bytes_per_s(volume: Mapping[str, Any]) -> int:
+    """Return the most bytes per second that a volume by itself moves; an I/O of io1, io2 and gp2 carries up to 256 KiB."""
+    kind, gib = volume["type"], volume["bytes"] // GIB
+    if kind == "gp3":
+        return (volume.get("throughput") or 125) * MIB
+    if kind == "gp2":
+        return (128 if gib <= 170 else 250) * MIB
+    most = VOLUME_TYPES[kind].most_throughput * MIB
+    return most if kind in _DISK_IOPS else min(most, volume_iops(volume)[0] * 256 * KIB)
+
+
+def limits(size: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what volumes and instance give together: sustained by the instance's baseline, burst by its maximum.
+
+    ``{provisioned_iops, baseline_iops, maximum_iops, sustained_iops, burst_iops, sustained_bytes_per_s, burst_bytes_per_s,
+    burst_s}``; instance figures are ``None`` without ``facts``, ``burst_s`` where there is no burst. The root volume counts
+    only where the data lies on it.
+    """
+    volumes = _database_volumes(size)
+    sustained, burst = (sum(volume_iops(v)[i] for v in volumes) for i in (0, 1))
+    rate = sum(volume_bytes_per_s(v) for v in volumes)
+    ebs = (facts or {}).get("ebs") or {}
+    baseline, maximum = ebs.get("baseline_iops"), ebs.get("maximum_iops")
+    return {
+        "provisioned_iops": sustained,
+        "baseline_iops": baseline,
+        "maximum_iops": maximum,
+        "sustained_iops": _least(sustained, baseline),
+        "burst_iops": _least(burst, maximum),
+        "sustained_bytes_per_s": _least(rate, ebs.get("baseline_bytes_per_s")),
+        "burst_bytes_per_s": _least(rate, ebs.get("maximum_bytes_per_s")),
+        "burst_s": BURST_S if baseline and maximum and maximum > baseline else None,
+    }
+
+
+def _least(*amounts: float | None) -> float:
+    return min(a for a in amounts if a is not None)
+
+
+def _database_volumes(size: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    volumes = size["volumes"]
+    return [v for role, v in volumes.items() if role != "root"] or list(volumes.values())
+
+
+def check(
+    size: Mapping[str, Any],
+    instances: Mapping[str, Mapping[str, Any]],
+    *,
+    settings: Mapping[str, Mapping[str, Any]],
+    clients: int,
+    dataset_bytes: int,
+    copy_bytes: int,
+    seconds: float,
+    load_generator: str | None = None,
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Check a size (of :mod:`spec`) against the plan; return findings and the problems that forbid it.
+
+    ``instances``: facts by instance type; ``settings``: name -> setting (of :mod:`guc`); ``dataset_bytes``: of all data sets,
+    ``copy_bytes``: of the one that is used beside the copy it is reset from; ``seconds``: how long the plan takes, loading included.
+    """
+    findings: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for who, machine in (("", size), ("driver: ", size.get("driver"))):
+        if machine:
+            facts = instances.get(machine["instance_type"])
+            where = f"size {size['name']}: {who}"
+            for role, volume in machine["volumes"].items():
+                volume_check(f"{where}{role} volume: ", role, volume, findings, problems)
+            _instance(where, machine["instance_type"], facts, instances, findings)
+    if problems:
+        return findings, problems
+    facts = instances.get(size["instance_type"])
+    if size["volumes"]:
+        _rates(size, facts, seconds, findings)
+        _space(size, settings, dataset_bytes, copy_bytes, problems)
+    driver = instances.get((size.get("driver") or {}).get("instance_type") or size["instance_type"])
+    if driver and driver["architecture"] != "x86_64" and load_generator == "hammerdb":
+        problems.append(f"size {size['name']}: the driver is {driver['architecture']} and HammerDB is built for x86_64 only")
+    if facts:
+        problems += [f"size {size['name']}: {p}" for p in guc.conflicts(settings, memory_bytes=facts["memory_bytes"])]
+        findings += guc.lint(settings, memory_bytes=facts["memory_bytes"], clients=clients)
+    return findings, list(dict.fromkeys(problems))
+
+
+def volume_check(at: str, role: str, volume: Mapping[str, Any], findings: list[dict[str, Any]], problems: list[str]) -> None:
+    """Check one volume against the rules of its type; ``at`` is put before each message."""
+    kind = VOLUME_TYPES.get(volume["type"])
+    if kind is None:
+        near = nearest(str(volume["type"]), VOLUME_TYPES)
+        hint = f"; did you mean {near!r}?" if near else ""
+        problems.append(f"{at}{volume['type']!r} is not one of {', '.join(VOLUME_TYPES)}{hint}")
+        return
+    name, size, iops, throughput = volume["type"], volume["bytes"], volume.get("iops"), volume.get("throughput")
+    gib = size // GIB
+    low, high = kind.bytes
+    if not low <= size <= high:
+        problems.append(f"{at}{human_size(size)} is outside {human_size(low)} .. {human_size(high)} of {name}")
+    if kind.iops is None and iops:
+        gives, burst = volume_iops({**volume, "iops": None})
+        really = f"gives {gives} (3 per GiB) and bursts to {burst}" if name == "gp2" else f"gives about {gives}"
+        problems.append(f"{at}iops is not a parameter of {name}, which {really}; leave it out, or take gp3 or io2 for a fixed rate")
+    elif kind.iops and kind.required and not iops:
+        problems.append(f"{at}{name} needs iops, {kind.iops[0]} to {min(kind.iops[1], (kind.per_gib or 0) * gib)} at this size")
+    elif kind.iops and iops:
+        if not kind.iops[0] <= iops <= kind.iops[1]:
+            problems.append(f"{at}{iops:,} IOPS is outside {kind.iops[0]:,} .. {kind.iops[1]:,} of {name}")
+        elif kind.per_gib and iops > kind.per_gib * gib and not (name == "gp3" and iops <= 3000):
+            need = -(-iops // kind.per_gib)
+            problems.append(f"{at}{iops:,} IOPS on {gib} GiB: {name} allows {kind.per_gib} per GiB; {need} GiB can have them")
+    if throughput and kind.throughput is None:
+        problems.append(f"{at}throughput is a parameter of gp3 only; leave it out for {name}")
+    elif throughput and kind.throughput:
+        if not kind.throughput[0] <= throughput <= kind.throughput[1]:
+            problems.append(f"{at}throughput {throughput} is outside {kind.throughput[0]} .. {kind.throughput[1]} MiB/s of {name}")
+        elif throughput > 125 and throughput > (iops or 3000) / 4:
+            problems.append(f"{at}throughput {throughput} MiB/s needs {4 * throughput:,} IOPS: gp3 gives 1 MiB/s for every 4")
+    if role == "root" and not kind.bootable:
+        problems.append(f"{at}no machine starts from {name}")
+    _dated(at, volume, kind, findings)
+
+
+def _dated(at: str, volume: Mapping[str, Any], kind: VolumeType, findings: list[dict[str, Any]]) -> None:
+    """Note what only the bounds of a certain date allow: older volumes and some regions have the narrower ones."""
+    iops = volume.get("iops") or 0
+    asked = {
+        "bytes": volume["bytes"],
+        "iops": iops,
+        "throughput": volume.get("throughput") or 0,
+        "per_gib": -(-iops // max(1, volume["bytes"] // GIB)),
+    }
+    wide = {key: most for key, most in kind.before.items() if asked[key] > most}
+    if wide:
+        text = ", ".join(f"{key.replace('per_gib', 'IOPS per GiB')} {human_size(m) if key == 'bytes' else m}" for key, m in wide.items())
+        message = f"{at}needs the bounds that {volume['type']} has since {kind.since}; before, and where they have not arrived: {text}"
+        findings.append(finding("volume_limits", message, since=kind.since, before=dict(wide)))
+
+
+def _instance(where: str, name: str, facts: Mapping[str, Any] | None, known: Mapping[str, Any], findings: list[dict[str, Any]]) -> None:
+    if facts is None:
+        near = nearest(name, known)
+        hint = f"; did you mean {near}?" if near else ""
+        text = f"{where}nothing is known of instance type {name}: memory, IOPS and architecture were not checked{hint}"
+        findings.append(finding("not_checked", text, instance_type=name))
+        return
+    if facts.get("burstable"):
+        text = f"{where}{name} works on CPU credits: when they run out the rate falls to the baseline, and the mean is no capacity"
+        findings.append(finding("burstable_instance", text, instance_type=name))
+    if facts.get("instance_store"):
+        text = f"{where}{name} has local disks: they lose their data when it stops, and may take the device name of a volume"
+        findings.append(finding("instance_store", text, **facts["instance_store"]))
+
+
+def _rates(size: Mapping[str, Any], facts: Mapping[str, Any] | None, seconds: float, findings: list[dict[str, Any]]) -> None:
+    """Compare what the volumes provide with what the instance takes, and bursts with the length of the plan."""
+    rates = limits(size, facts)
+    name, provisioned, maximum, baseline = (
+        size["instance_type"],
+        rates["provisioned_iops"],
+        rates["maximum_iops"],
+        rates["baseline_iops"],
+    )
+    if maximum and provisioned > maximum:
+        text = (
+            f"size {size['name']}: {provisioned:,} IOPS provisioned, {name} takes {maximum:,}: "
+            f"{provisioned - maximum:,} are paid for and cannot be used"
+        )
+        findings.append(finding("iops_unusable", text, provisioned=provisioned, maximum=maximum))
+    if rates["burst_s"] and provisioned > baseline:
+        usable, minutes = min(provisioned, maximum), rates["burst_s"] / 60
+        text = (
+            f"size {size['name']}: {name} sustains {baseline:,} IOPS; more, up to {usable:,}, holds for {minutes:.0f} min a day"
+            f", and the plan takes {seconds / 60:.0f} min"
+        )
+        findings.append(finding("iops_burst", text, baseline=baseline, maximum=usable, burst_s=rates["burst_s"], plan_s=round(seconds)))
+    for role, volume in size["volumes"].items():
+        base, burst = volume_iops(volume)
+        if volume["type"] == "gp2" and burst > base and volume in _database_volumes(size):
+            minutes = GP2_CREDITS / (burst - base) / 60
+            text = (
+                f"size {size['name']}: {role} volume: gp2 sustains {base} IOPS; {burst} last {minutes:.0f} min, then the credits are gone"
+            )
+            findings.append(finding("volume_burst", text, baseline=base, burst=burst, burst_s=round(60 * minutes)))
+
+
+def _space(size: Mapping[str, Any], settings: Mapping[str, Mapping[str, Any]], data: int, copy: int, problems: list[str]) -> None:
+    volumes = size["volumes"]
+    data_role = "data" if "data" in volumes else "root"
+    wal_role = "wal" if "wal" in volumes else data_role
+    wal = (settings.get("max_wal_size") or {}).get("bytes") or guc.DEFAULTS["max_wal_size"]
+    need = {data_role: data + copy}
+    need[wal_role] = need.get(wal_role, 0) + wal
+    for role, amount in need.items():
+        if role in volumes and amount > volumes[role]["bytes"]:
+            held = [f"max_wal_size = {human_size(wal)}"] if role == wal_role else []
+            if role == data_role:
+                held.insert(0, f"the data set {'and its copy ' if copy else ''}({human_size(data + copy)})")
+            have = human_size(volumes[role]["bytes"])
+            problems.append(f"size {size['name']}: the {role} volume of {have} cannot hold {' and '.join(held)}")
+
+
+def price_age(cost: Mapping[str, Any], today: datetime.date) -> list[dict[str, Any]]:
+    """Return a finding when the prices of ``cost`` (of ``cost.hourly``) are older than the table of findings allows."""
+    if not cost["date"]:
+        return []
+    days = (today - datetime.date.fromisoformat(cost["date"])).days
+    if days <= (RULES["price_old"].threshold or 0):
+        return []
+    text = f"prices of {cost['region']} are of {cost['date']}, {days} days old; refresh them with playbooks/refresh_facts.yml"
+    return [finding("price_old", text, date=cost["date"], days=days)]
