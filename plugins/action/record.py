@@ -10,12 +10,23 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding, worst
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import to_plain
 from ansible_collections.pgsizing.bench.plugins.module_utils.plan import cluster_name
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import trial_record
-from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import fetch
+from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import fetch, source
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import Store
+
+#: What each event cannot do without.
+NEEDS = {
+    "stage": ("stage", "state"),
+    "begin": ("trial_id",),
+    "mark": ("trial_id", "stage"),
+    "dataset": ("cluster", "fingerprint", "measurement"),
+    "fetch": ("trial_id", "observation"),
+    "finish": ("trial_id",),
+    "fail": ("trial_id",),
+}
 
 #: Files that an observation names, to be fetched beside the trial.
 OBSERVED_FILES = ("samples", "server_log", "statements_before", "statements_after")
@@ -33,28 +44,37 @@ class ActionModule(ActionBase):
         _validated, args = self.validate_argument_spec(
             argument_spec={
                 "experiment_dir": {"type": "path", "required": True},
-                "event": {"type": "str", "required": True, "choices": ["stage", "begin", "mark", "dataset", "finish", "fail", "end"]},
+                "event": {
+                    "type": "str",
+                    "required": True,
+                    "choices": ["stage", "begin", "mark", "dataset", "fetch", "finish", "fail", "end"],
+                },
                 "stage": {"type": "str"},
                 "state": {"type": "str", "choices": ["started", "finished", "failed"]},
                 "trial_id": {"type": "str"},
                 "retry": {"type": "bool", "default": False},
                 "message": {"type": "str"},
+                "failure": {"type": "dict"},
                 "code": {"type": "str", "default": "setup_failed"},
                 "cluster": {"type": "str"},
                 "fingerprint": {"type": "str"},
                 "measurement": {"type": "dict"},
                 "observation": {"type": "dict"},
+                "driver_observation": {"type": "dict"},
                 "hosts": {"type": "dict"},
                 "settings": {"type": "dict"},
                 "findings": {"type": "list", "elements": "dict", "default": []},
             }
         )
         self.args = to_plain(args)
+        if self.args["failure"]:
+            self.args["message"] = f"{self.args['message'] or 'a task'}: {_reason(self.args['failure'])}"
         self.store = Store(self.args["experiment_dir"])
         if self._task.check_mode:
             return {**result, "changed": False}
-        if self.args["event"] in ("begin", "mark", "finish", "fail") and not self.args["trial_id"]:
-            raise AnsibleActionFail(f"event {self.args['event']} needs trial_id")
+        missing = [name for name in NEEDS.get(self.args["event"], ()) if not self.args[name]]
+        if missing:
+            raise AnsibleActionFail(f"event {self.args['event']} needs {' and '.join(missing)}")
         return {**result, "changed": False, **getattr(self, f"_{self.args['event']}")()}
 
     def _stage(self) -> dict[str, Any]:
@@ -85,6 +105,7 @@ class ActionModule(ActionBase):
             "attempt": attempt,
             "lost": lost,
             "observe_seconds": plan["deadline_s"],
+            "lease_seconds": 900 + 3 * plan["estimate"]["seconds"] / len(plan["trials"]),
         }
 
     def _set_aside(self, trial_id: str, attempt: int) -> None:
@@ -95,10 +116,8 @@ class ActionModule(ActionBase):
 
     def _mark(self) -> dict[str, Any]:
         """Note when a step of the trial starts."""
-        trial_id, step = self.args["trial_id"], self.args["stage"]
-        marks = self.store.experiment["journal"]["trials"][trial_id].get("marks", {})
-        self.store.trial_state(trial_id, "running", marks={**marks, step: time.time()})
-        self._event(step=step)
+        self.store.trial_mark(self.args["trial_id"], self.args["stage"])
+        self._event(step=self.args["stage"])
         return {}
 
     def _event(self, step: str) -> None:
@@ -119,7 +138,7 @@ class ActionModule(ActionBase):
         findings, raw = list(self.args["findings"]), []
         observation = self.args["observation"]
         if observation:
-            raw, missing = self._fetch(observation)
+            raw, missing = self._observed(observation, "raw")
             findings += missing
         marks = self.store.experiment["journal"]["trials"][self.args["trial_id"]].get("marks", {})
         trial = trial_record.finish(
@@ -127,6 +146,7 @@ class ActionModule(ActionBase):
             self.args["trial_id"],
             self.args["measurement"],
             observation=observation,
+            driver_observation=self.args["driver_observation"] or None,
             hosts=self.args["hosts"],
             settings=self.args["settings"],
             findings=findings,
@@ -136,9 +156,16 @@ class ActionModule(ActionBase):
         self._event(step="recorded")
         return self._fact(trial)
 
-    def _fetch(self, observation: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Fetch the observer's files; the observation then names them relative to the trial."""
-        folder = self.store.trial_dir(self.args["trial_id"]) / "raw"
+    def _fetch(self) -> dict[str, Any]:
+        """Fetch what was observed on the driver, the target of this task; the result completes the trial in the event ``finish``."""
+        observation = self.args["observation"]
+        _raw, missing = self._observed(observation, "driver")
+        observation["problems"] = [*(observation.get("problems") or []), *(f["message"] for f in missing)]
+        return {"observation": observation}
+
+    def _observed(self, observation: dict[str, Any], place: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Fetch the observer's files into a folder of the trial; the observation then names them relative to the trial."""
+        folder = self.store.trial_dir(self.args["trial_id"]) / place
         folder.mkdir(parents=True, exist_ok=True)
         raw, missing = [], []
         for key in OBSERVED_FILES:
@@ -146,7 +173,7 @@ class ActionModule(ActionBase):
             if not path:
                 continue
             try:
-                described = fetch(self._connection, path, folder, compress=key != "samples")
+                described = fetch(source(self), path, folder, compress=key != "samples")
             except (OSError, AnsibleConnectionFailure, AnsibleActionFail) as error:
                 observation[key] = None
                 missing.append(finding("not_checked", f"{path} could not be fetched: {error}", file=path))
@@ -190,15 +217,21 @@ class ActionModule(ActionBase):
         return {"ansible_facts": {"pgsizing_results": results}, "verdict": trial["verdict"], "headline": trial["headline"]}
 
     def _end(self) -> dict[str, Any]:
-        self.store.end(self.args["state"] or "finished", self.args["message"])
+        self.store.end(self.args["state"] or "finished", self.args["message"] or None)
         return {}
+
+
+def _reason(failure: dict[str, Any]) -> str:
+    """Return what a failed task said: of a program its own words, of a loop the first item that failed."""
+    failed = next((item for item in failure.get("results") or [] if item.get("failed")), failure)
+    return (failed.get("stderr") or "").strip() or failed.get("msg") or failed.get("censored") or "failed"
 
 
 def _line(trial: dict[str, Any]) -> str:
     """One line for the terminal when a trial has ended."""
-    head, worst = trial["headline"], [f["message"] for f in trial["findings"] if f["severity"] != "note"]
+    head, deciding = trial["headline"], worst(trial["findings"])
     figure = "no figure" if head["value"] is None else f"{head['metric']} {head['value']:.6g} {head['unit']}"
-    return f"trial {trial['trial_id']}: {figure}, {trial['verdict']}" + (f": {worst[0]}" if worst else "")
+    return f"trial {trial['trial_id']}: {figure}, {trial['verdict']}" + (f": {deciding['message']}" if deciding else "")
 
 
 def _timing(marks: dict[str, float], measurement: dict[str, Any] | None) -> dict[str, float | None]:

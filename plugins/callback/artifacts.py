@@ -17,6 +17,8 @@ description:
     resume and how to tear down.
   - From the moment the experiment is known, SIGTERM and SIGHUP end the run the way Ctrl-C does, so that workers stop
     their jobs and the end is recorded. A SIGHUP that was ignored (C(nohup)) stays ignored.
+  - After such an end it frees hosts of the inventory by the playbook C(pgsizing.bench.release), since only the controller can
+    tell them of it; it says so when it cannot. This machine notices by itself.
   - Holds a lock on the file C(lock) in the folder while the process lives. A free lock without end record means
     interrupted, even after C(kill -9).
   - Nothing of the toolkit depends on this callback being enabled.
@@ -42,6 +44,8 @@ import os
 import re
 import shlex
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -57,6 +61,8 @@ from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import Store,
 
 #: More events than this are not written: a run of a week stays within some ten megabytes.
 MAX_EVENTS = 50_000
+#: Seconds that freeing the hosts after an interrupt may take; their leases end by themselves later.
+RELEASE_S = 120
 #: Characters kept of the message of a failed task.
 MAX_MESSAGE = 500
 
@@ -129,10 +135,15 @@ class CallbackModule(CallbackBase):
         self._lost: str | None = None  # the last host that was lost
         self._signal: str | None = None
         self._ended = False
+        self._passwords: dict[str, str] = {}  # typed at the prompts of -k and -K
         self._adhoc: Path | None = None
         self._adhoc_count = 0
 
     # what happens, in the words of Ansible's hooks
+
+    def set_play_context(self, play_context: Any) -> None:
+        prompted = {"--connection-password-file": play_context.password, "--become-password-file": play_context.become_pass}
+        self._passwords = {option: str(password) for option, password in prompted.items() if password}
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         self._play = play.get_name()
@@ -248,9 +259,44 @@ class CallbackModule(CallbackBase):
             with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
                 self._display.display(
                     f"\npgsizing: experiment {self._id} {state} with {len(unfinished)} of {len(journal['trials'])} trials to do."
-                    f"\n  resume:    {_command(context.CLIARGS.get('args') or ['benchmark.yml'], *_resume(store))}"
-                    f"\n  tear down: {_command(['pgsizing.bench.teardown'], *_hosts(store))}"
+                    f"\n  resume:    {shlex.join(_command(context.CLIARGS.get('args') or ['benchmark.yml'], *_resume(store)))}"
+                    f"\n  tear down: {shlex.join(_command(['pgsizing.bench.teardown'], *_hosts(store)))}"
                 )
+        if state == "interrupted" and store.experiment["plan"]["where"]["provider"] == "inventory":
+            self._release(store)
+
+    def _release(self, store: Store) -> None:
+        """Free the hosts: what runs there knows nothing of this machine. As this command line reaches them, passwords by pipe."""
+        command = [*_command(["pgsizing.bench.release"], *_hosts(store), "-e", f"experiment_id={self._id}"), *_connection_options()]
+        with contextlib.ExitStack() as stack:
+            readable = []
+            for option, password in self._passwords.items():
+                reader, writer = os.pipe()
+                stack.callback(os.close, reader)
+                os.write(writer, password.encode())
+                os.close(writer)
+                readable.append(reader)
+                command += [option, f"/dev/fd/{reader}"]
+            try:
+                done = subprocess.run(
+                    [str(Path(sys.argv[0]).with_name("ansible-playbook")), *command[1:]],
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=RELEASE_S,
+                    pass_fds=readable,
+                    start_new_session=True,
+                    check=False,
+                )
+                failed = done.returncode != 0
+            except (OSError, subprocess.TimeoutExpired):
+                failed = True
+        by_hand = shlex.join([*_command(["pgsizing.bench.release"], *_hosts(store), "-e", f"experiment_id={self._id}")])
+        with contextlib.suppress(OSError, ValueError):
+            self._display.display(
+                f"pgsizing: the hosts could not be freed; they are held until the lease ends. By hand: {by_hand}"
+                if failed
+                else "pgsizing: the hosts are free."
+            )
 
     # workload actions used alone
 
@@ -292,11 +338,24 @@ def _measurements(result: dict[str, Any]) -> list[dict[str, Any]]:
     return [to_plain(i["measurement"]) for i in items if isinstance(i, dict) and isinstance(i.get("measurement"), dict)]
 
 
-def _command(playbooks: Sequence[str], *options: str) -> str:
+def _command(playbooks: Sequence[str], *options: str) -> list[str]:
     """Return the next command line, on the same inventories as this one."""
     inventories = context.CLIARGS.get("inventory") or []
     given = [] if list(inventories) == list(constants.DEFAULT_HOST_LIST) else inventories
-    return shlex.join(["ansible-playbook", *playbooks, *(word for i in given for word in ("-i", i)), *options])
+    return ["ansible-playbook", *playbooks, *(word for i in given for word in ("-i", i)), *options]
+
+
+def _connection_options() -> list[str]:
+    """Return what this command line says of how hosts are reached, to be said again."""
+    given = context.CLIARGS
+    words = [word for text in given.get("extra_vars") or [] for word in ("-e", str(text))]
+    words += [word for i in given.get("vault_ids") or [] for word in ("--vault-id", i)]
+    words += [word for path in given.get("vault_password_files") or [] for word in ("--vault-password-file", path)]
+    names = ("ssh_common_args", "ssh_extra_args", "sftp_extra_args", "scp_extra_args", "become_method", "become_user")
+    options = {name: f"--{name.replace('_', '-')}" for name in names}
+    options |= {"connection": "--connection", "remote_user": "--user", "private_key_file": "--private-key"}
+    words += [f"{option}={given[name]}" for name, option in options.items() if given.get(name)]
+    return [*words, "--become"] if given.get("become") else words
 
 
 def _resume(store: Store) -> list[str]:
@@ -312,4 +371,5 @@ def _hosts(store: Store) -> list[str]:
     plan = store.experiment["plan"]
     if plan["where"]["provider"] == "local":
         return []
-    return ["-e", f"server_group={plan['inputs'].get('server_group', 'pgsizing_server')}"]
+    groups = {name: plan["inputs"].get(name) for name in ("server_group", "driver_group")}
+    return [word for name, group in groups.items() if group for word in ("-e", f"{name}={group}")]

@@ -41,9 +41,10 @@ options:
     choices: [allow, disable, prefer, require, verify-ca, verify-full]
     default: prefer
   phase:
-    description: Build the data set (V(load)), measure (V(run)), or collect a run whose controller was lost (V(collect)).
+    description: Build the data set (V(load)), measure (V(run)), collect a run whose controller was lost (V(collect)), or check the data
+      set and fail when it is not complete and consistent (V(check)).
     type: str
-    choices: [load, run, collect]
+    choices: [load, run, collect, check]
     default: run
   bin_dir:
     description: Folder of the client programs on the driver. Without it, they are looked for on the path.

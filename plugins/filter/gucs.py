@@ -11,10 +11,13 @@ from ansible_collections.pgsizing.bench.plugins.module_utils import guc
 
 
 def check(read: Mapping[str, Any], settings: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what ``roles/gucs/tasks/check.yml`` keeps of the rows that it ``read`` from the server."""
+    """Return what ``roles/gucs/tasks/check.yml`` keeps of the rows that it ``read`` from the server.
+
+    A server that is not ours (no ``file_settings``) was asked for nothing: it is described, not judged.
+    """
     rows = {row["name"]: row["setting"] for row in read["settings"]}
     return {
-        "findings": guc.check_effect(settings, read["settings"], read["file_settings"]),
+        "findings": [] if read["file_settings"] is None else guc.check_effect(settings, read["settings"], read["file_settings"]),
         "non_default": guc.non_default(read["settings"]),
         "server_version": rows["server_version"],
         "server_version_num": int(rows["server_version_num"]),

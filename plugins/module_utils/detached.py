@@ -148,7 +148,9 @@ def send(pids: Iterable[int], number: int) -> None:
 
 def machine_identity() -> str:
     """Name this machine, boot and pid name space, so that a pid of one place is never looked up in another."""
-    parts = [str(Path("/proc/self/ns/pid").readlink())]
+    parts = []
+    with suppress(OSError):  # a controller that is no Linux
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
     for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
         with suppress(OSError):
             parts.append(Path(path).read_text("ascii").strip())

@@ -39,6 +39,7 @@ RULES: dict[str, Rule] = {
     "zero_result": Rule("invalid", 0, "the headline figure is zero"),
     "failed_transactions": Rule("invalid", 1.0, "share of failed transactions over the limit, in percent"),
     "elapsed_short": Rule("invalid", 0.98, "the measured window is shorter than asked for (ratio)"),
+    "data_inconsistent": Rule("invalid", None, "the data violate a consistency condition"),
     "settings_not_in_effect": Rule("invalid", None, "a setting that was asked for is not in effect"),
     "server_restarted": Rule("invalid", None, "the server restarted or changed version during the run"),
     "balance_exhausted": Rule("invalid", 0, "a burst balance of the volume or instance reached zero inside the window"),
@@ -49,6 +50,9 @@ RULES: dict[str, Rule] = {
     "rate_missed": Rule("suspect", 0.95, "the asked-for rate was not reached (ratio)"),
     "inconsistent": Rule("suspect", 0.02, "throughput, latency and clients contradict each other (relative, closed loop)"),
     "tpm_nopm_ratio": Rule("suspect", 0.02, "TPM/NOPM is far from 2.30 (relative)"),
+    "window_longer": Rule("suspect", 0.02, "the window was longer than what the load generator divided by (relative)"),
+    "nopm_unconfirmed": Rule("suspect", 0.01, "new orders counted beside the run differ from what the load generator says (relative)"),
+    "clients_late": Rule("suspect", 0.02, "clients started when the window had begun (share of it that they missed)"),
     "spread": Rule("suspect", 0.15, "the repeats of a variant disagree (coefficient of variation)"),
     "trend": Rule("suspect", 0.02, "the repeats rise or fall in one direction: carry-over between trials (p of the rank test)"),
     "ramp_up_short": Rule("note", 120.0, "ramp-up shorter than this many seconds"),
@@ -69,6 +73,13 @@ RULES: dict[str, Rule] = {
     "not_checked": Rule("note", None, "something could not be observed, so its rule was not applied"),
     "no_restart": Rule("note", None, "the server was not restarted and its caches are as they were"),
     "no_reset": Rule("note", None, "the data set was not put back before the trial"),
+    "ramp_up_unsteady": Rule("note", 0.10, "the rate still moved at the end of the ramp-up (relative, last two quarters)"),
+    "not_vacuumed": Rule("note", 0.10, "dead rows of earlier runs were in the data set (share)"),
+    "functions_mode": Rule("note", None, "HammerDB's functions do other work than its procedures: not comparable with them"),
+    "profile_missing": Rule("note", None, "the load generator's time profile is missing or incomplete: no latencies"),
+    "profile_doubled": Rule("note", None, "the time profile's summary counted each call twice and was corrected"),
+    "profile_ramp_up": Rule("note", None, "latencies cover the ramp-up and the end of the run too"),
+    "shutdown_overran": Rule("note", None, "virtual users had not ended when the load generator's script went on"),
     "cold_first_run": Rule("note", None, "the first repeat is the outlier and read more from disk than the others"),
     "sampled_log": Rule("note", None, "percentiles come from a sample of the transactions"),
     "low_detail": Rule("note", None, "an imported result lacks fields of present versions"),
@@ -123,7 +134,13 @@ def finding(code: str, message: str, **evidence: Any) -> dict[str, Any]:
     return {"code": code, "severity": RULES[code].severity, "message": message, "evidence": evidence}
 
 
+def worst(findings: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the finding that decides: the first of the worst severity, ``None`` when there are but notes."""
+    found = max(findings, key=lambda f: SEVERITIES.index(f["severity"]), default=None)
+    return found if found and found["severity"] != "note" else None
+
+
 def verdict(findings: list[dict[str, Any]]) -> str:
     """Return the verdict that the worst of ``findings`` decides: one of ``VERDICTS``."""
-    worst = max((SEVERITIES.index(f["severity"]) for f in findings), default=0)
-    return VERDICTS[worst]
+    deciding = worst(findings)
+    return VERDICTS[SEVERITIES.index(deciding["severity"])] if deciding else VERDICTS[0]

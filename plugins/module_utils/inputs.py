@@ -59,6 +59,9 @@ INPUTS: dict[str, dict[str, Any]] = {
     "results_dir": {"type": "str"},
 }
 
+#: What an inventory cannot say, because it endangers what is on the hosts (DESIGN 4.2).
+COMMAND_LINE_ONLY = ("share_host", "storage_wipe")
+
 #: Common words of eight letters or more.
 _COMMON = {"benchmark", "changeme", "database", "enterprise", "enterprisedb", "password", "pgsizing", "postgres", "postgresql"}
 _TRUE = {"true", "yes", "on", "1"}

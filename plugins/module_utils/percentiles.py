@@ -98,6 +98,7 @@ class Tally:
         self.words: Counter[tuple[str, int]] = Counter()
         self.seconds: Counter[int] = Counter()
         self.unprocessed_seconds: Counter[int] = Counter()
+        self.script_seconds: Counter[tuple[int, int]] = Counter()  # (second, script), processed only
         self.histograms: defaultdict[int, Histogram] = defaultdict(Histogram)
 
     def add(self, block: bytes) -> None:
@@ -117,7 +118,7 @@ class Tally:
         if b"e" in block:  # as in each of the words
             processed = [time.isdigit() for time in times]
             words = list(compress(zip(times, scripts, seconds), [not done for done in processed]))  # noqa: B905
-            times, scripts = list(compress(times, processed)), list(compress(scripts, processed))
+            times, scripts, seconds = (list(compress(column, processed)) for column in (times, scripts, seconds))
         try:
             latencies = list(map(int, times))
         except ValueError:
@@ -130,6 +131,8 @@ class Tally:
         for word, script, second in words:
             self.words[word.decode(), int(script)] += 1
             self.unprocessed_seconds[int(second)] += 1
+        for (second, script), count in Counter(zip(seconds, scripts)).items():  # noqa: B905
+            self.script_seconds[int(second), int(script)] += count
         for script in set(scripts):
             mine = latencies
             if len(distinct) > 1:
@@ -152,6 +155,7 @@ class Tally:
             self.seconds[second] += 1
             if time.isdigit():
                 times[script].append(int(time))
+                self.script_seconds[second, script] += 1
             else:
                 self.words[time.decode(), script] += 1
                 self.unprocessed_seconds[second] += 1

@@ -335,7 +335,7 @@ def tpm_nopm_ratio(trial: Context) -> Finding | None:
     """HammerDB counts transactions and new orders apart; their ratio is fixed by the driver's mix."""
     tpm, nopm = _metric(trial, "tpm"), _metric(trial, "nopm")
     generator = _measurement(trial).get("load_generator") or {}
-    if not tpm or not nopm or generator.get("name") not in (None, "hammerdb"):
+    if not tpm or not nopm or generator.get("name") not in (None, "hammerdb", "builtin"):
         return None
     if str(generator.get("database") or "PostgreSQL").lower() not in ("postgresql", "postgres"):  # the ratio is per database and driver
         return None

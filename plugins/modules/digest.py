@@ -75,7 +75,8 @@ digest:
     scripts: {description: "The same for each script by its number from 0, with its C(failed) and C(skipped).", type: dict}
     out: {description: Path of the distribution., type: str}
     series:
-      description: Path of a CSV file with C(ts), C(transactions) and C(not_processed) for each second.
+      description: Path of a CSV file with C(ts), C(transactions), C(not_processed) for each second, and C(script_N), the transactions of
+        each script where there are several.
       type: str
     problems: {description: What is wrong with the logs., type: list, elements: str}
 """
@@ -186,10 +187,12 @@ def summarise(tally: Tally, entries: Iterator[Entry], out: Path | None) -> tuple
 def write_series(path: Path, tally: Tally) -> None:
     """Write transactions by the second of their end."""
     with open(path, "w", encoding="ascii") as file:
-        file.write("ts,transactions,not_processed\n")
+        scripts = tally.scripts() if len(tally.scripts()) > 1 else []
+        file.write(",".join(["ts", "transactions", "not_processed", *(f"script_{n}" for n in scripts)]) + "\n")
         for second in sorted(tally.seconds):
             other = tally.unprocessed_seconds[second]
-            file.write(f"{second},{tally.seconds[second] - other},{other}\n")
+            each = [tally.script_seconds[second, n] for n in scripts]
+            file.write(",".join(map(str, [second, tally.seconds[second] - other, other, *each])) + "\n")
 
 
 def main() -> None:

@@ -326,7 +326,10 @@ def keep(base_dir: Path, lease: dict[str, Any], ready: Callable[[], None]) -> No
     while cause is None:
         received = signal.sigtimedwait(WANTED, 0.5)
         terminated = received is not None and received.si_signo != signal.SIGCHLD
-        now = file.stat()
+        try:
+            now = file.stat()
+        except FileNotFoundError:  # teardown removed the folder: nothing is left to hold
+            return
         if (now.st_ino, now.st_mtime_ns) != seen:
             seen, lease = (now.st_ino, now.st_mtime_ns), read_json(file) or lease
         if not terminated and end_cause(base_dir, lease) is None:

@@ -35,6 +35,15 @@ options:
     description: Folder of ours on the host. Default C(/var/lib/pgsizing) for root, C(~/.local/state/pgsizing) for others.
     type: str
     default: ""
+  look:
+    description: Plan nothing, only say which hosts of the inventory the plan has to know, for M(pgsizing.bench.machine).
+    type: bool
+    default: false
+  seen:
+    description: What M(pgsizing.bench.machine) said of them, as the results of a loop over the hosts.
+    type: list
+    elements: dict
+    default: []
 author:
   - The pgsizing contributors
 attributes:
@@ -58,6 +67,20 @@ pgsizing_experiment:
   description: Id and folder of the experiment, and what the playbooks need of the plan. Also a fact.
   returned: when not in check mode
   type: dict
+hosts:
+  description: Hosts of the inventory that the plan has to know.
+  returned: with O(look=true)
+  type: list
+  elements: str
+port:
+  description: Port that the private server is to have.
+  returned: with O(look=true)
+  type: int
+majors:
+  description: Major versions of PostgreSQL that can be planned for.
+  returned: with O(look=true)
+  type: list
+  elements: str
 plan:
   description: The plan, as it stands in C(experiment.json).
   returned: success

@@ -23,11 +23,12 @@ options:
       - V(begin) opens a trial and returns its variant.
       - V(mark) notes that a step of the trial starts.
       - V(dataset) notes what the load of a data set measured.
+      - V(fetch) fetches the files of the observation of a driver on a host of its own, which is the target then.
       - V(finish) closes a trial with its measurement, V(fail) one without.
       - V(end) closes the experiment.
     type: str
     required: true
-    choices: [stage, begin, mark, dataset, finish, fail, end]
+    choices: [stage, begin, mark, dataset, fetch, finish, fail, end]
   stage:
     description: Name of the stage, or of the trial's step.
     type: str
@@ -43,8 +44,11 @@ options:
     type: bool
     default: false
   message:
-    description: What happened, in one sentence.
+    description: What happened, in one sentence. With O(failure), the name of the task that failed.
     type: str
+  failure:
+    description: The result of the task that failed (C(ansible_failed_result)); what it says completes O(message).
+    type: dict
   code:
     description: Code of the finding that a failed trial gets.
     type: str
@@ -60,6 +64,9 @@ options:
     type: dict
   observation:
     description: Observation of the module M(pgsizing.bench.observe). Its files are fetched.
+    type: dict
+  driver_observation:
+    description: The same of the driver, when it is a host of its own.
     type: dict
   hosts:
     description: Descriptions of server and driver.

@@ -3,19 +3,52 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import gzip
 import hashlib
 import io
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import write_atomic
 
 #: Fetched files from this size are compressed.
 COMPRESS_BYTES = 64 * 2**10
+#: A file that only the become user may read comes in pieces of this size.
+PIECE_BYTES = 8 * 2**20
+
+
+class Shell:
+    """Reads files of the target as the become user; the connection itself fetches as the user it logs in as."""
+
+    def __init__(self, action: ActionBase) -> None:
+        self._action = action
+
+    def fetch_file(self, path: str, local: str) -> None:
+        """Fetch ``path`` into the file ``local``."""
+        with open(local, "wb") as stream:
+            while True:
+                answer = self._action._low_level_execute_command(
+                    f"tail -c +{stream.tell() + 1} {shlex.quote(path)} | head -c {PIECE_BYTES} | base64", sudoable=True
+                )
+                piece = base64.b64decode("".join(answer.get("stdout", "").split()))
+                if not piece and answer.get("stderr", "").strip():
+                    raise AnsibleActionFail(f"{path}: {answer['stderr'].strip()}")
+                stream.write(piece)
+                if len(piece) < PIECE_BYTES:
+                    return
+
+
+def source(action: ActionBase) -> Any:
+    """Return what ``fetch`` reads the files of the action's target from."""
+    return Shell(action) if action._connection.become else action._connection
 
 
 def describe(path: Path, base: Path) -> dict[str, Any]:

@@ -8,21 +8,24 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import yaml
 
 from ansible_collections.pgsizing.bench.plugins.module_utils.plan import Site
-from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import pgbench
+from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import pgbench, tprocc
+from ansible_collections.pgsizing.bench.plugins.modules.machine import machine
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import catalogue
-from ansible_collections.pgsizing.bench.plugins.plugin_utils.machine import machine
 
 ROOT = Path(__file__).parents[2]
 
 FACTS = ROOT / "roles/plan/files"
 
 #: Every workload that can be planned, by its name.
-WORKLOADS = {pgbench.WORKLOAD: pgbench}
+WORKLOADS = {pgbench.WORKLOAD: pgbench, tprocc.WORKLOAD: tprocc}
+#: Modules of other load generators, by workload and load generator.
+GENERATORS: dict[tuple[str, str], ModuleType] = {}
 
 
 def published() -> dict[str, dict[str, Any]]:
@@ -62,6 +65,7 @@ def site(
     bin_dirs: tuple[str, ...] = (),
     base_dir: str = "",
     spec: Mapping[str, Any] | None = None,
+    seen: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Site:
     """Return the ``Site`` of this controller, now."""
     majors = catalogue.majors("postgres")
@@ -70,6 +74,7 @@ def site(
         profiles=profiles,
         recipes={name: run for name, run in published().items() if run.get("recipe")},
         workloads=WORKLOADS,
+        generators=GENERATORS,
         catalogue=catalogue.load,
         majors=majors,
         machine=machine(port, majors, bin_dirs, base_dir),
@@ -79,6 +84,7 @@ def site(
         prices=prices,
         regions=regions(),
         spec=spec,
+        seen=seen or {},
     )
 
 

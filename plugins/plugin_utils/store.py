@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import worst
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import dump_json
 
 EXPERIMENT_SCHEMA = "pgsizing/experiment/1"
@@ -197,7 +198,7 @@ class Store:
             verdict=trial["verdict"],
             path=str(path.relative_to(self.directory)),
             headline=trial["headline"],
-            message=next((f["message"] for f in trial["findings"] if f["severity"] != "note"), None),
+            message=(worst(trial["findings"]) or {}).get("message"),
         )
         return path
 

@@ -135,6 +135,7 @@ def _comparison_key(
     """The facts that must agree before two results may be compared, apart from what the variant itself names."""
     server = hosts.get("server") or {}
     generator = measurement.get("load_generator") or {}
+    read = "non_default" in settings
     non_default = {s["name"]: s["setting"] for s in settings.get("non_default", [])}
     return {
         "workload": plan["workload"],
@@ -147,8 +148,8 @@ def _comparison_key(
         "engine": plan["engine"],
         "server_version": settings.get("server_version"),
         "initdb": variant["postgres"]["initdb"],
-        "settings": hashlib.sha256(canonical_json(non_default).encode()).hexdigest()[:16],
-        "autovacuum": non_default.get("autovacuum", "on"),
+        "settings": hashlib.sha256(canonical_json(non_default).encode()).hexdigest()[:16] if read else None,
+        "autovacuum": non_default.get("autovacuum", "on") if read else None,
         "huge_pages": _huge_pages(settings, observation),
         "machine": {k: server.get(k) for k in ("cpu_model", "cores", "memory_bytes", "architecture", "kernel")},
         "driver_on_server": plan["where"]["driver_on_server"],
@@ -176,12 +177,14 @@ def _series(
         rows.setdefault(second, {}).update(
             tps=sample["tps"], latency_ms=sample["latency_ms"], latency_stddev_ms=sample["stddev_ms"], failed=sample["failed"]
         )
+        rows[second].update({c["name"]: sample.get(c["name"]) for c in measurement.get("progress_columns") or []})
     columns = [
         {"name": "elapsed_s", "unit": "s"},
         {"name": "tps", "unit": "1/s"},
         {"name": "latency_ms", "unit": "ms"},
         {"name": "latency_stddev_ms", "unit": "ms"},
         {"name": "failed", "unit": "transactions"},
+        *(measurement.get("progress_columns") or []),
     ]
     if observation and observation.get("samples"):
         known = [c for c in observation["columns"] if c["name"] not in ("ts", "interval_s")]

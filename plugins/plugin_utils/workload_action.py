@@ -6,6 +6,7 @@ A workload is a pure module (``module_utils/workloads/``); its action is a subcl
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import secrets
@@ -25,7 +26,7 @@ from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import weak_
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import to_plain
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import trial_record
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.job_client import READ_BYTES, Interrupted, JobClient
-from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import describe, fetch, write_table
+from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import describe, fetch, source, write_table
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import Store, write_atomic
 
 CONNECTION_SPEC: dict[str, dict[str, Any]] = {
@@ -37,7 +38,7 @@ CONNECTION_SPEC: dict[str, dict[str, Any]] = {
     "login_unix_socket": {"type": "path"},
     "login_passfile": {"type": "path"},
     "ssl_mode": {"type": "str", "default": "prefer", "choices": ["allow", "disable", "prefer", "require", "verify-ca", "verify-full"]},
-    "phase": {"type": "str", "default": "run", "choices": ["load", "run", "collect"]},
+    "phase": {"type": "str", "default": "run", "choices": ["load", "run", "collect", "check"]},
     "bin_dir": {"type": "path"},
     "work_dir": {"type": "path"},
     "deadline": {"type": "float"},
@@ -48,8 +49,10 @@ _ARGUMENT_KEYS = ("type", "default", "choices", "elements", "required", "options
 
 #: What a step gets beyond its planned length before it is ended: connections, vacuum, last transactions.
 GRACE_S = 120.0
-#: A check of the data set is ended after this.
+#: A check of the data set before a run is ended after this, and one that reads everything.
 CHECK_S = 300.0
+FULL_CHECK_S = 6 * 3600.0
+ROLES = Path(__file__).parents[2] / "roles"
 #: Raw files up to this size are fetched; larger ones stay on the driver, and the result says so.
 FETCH_BYTES = 256 * 2**20
 
@@ -63,6 +66,8 @@ class WorkloadAction(ActionBase):
 
     workload: ClassVar[ModuleType]
     program: ClassVar[str]
+    #: Options of the action beside connection and workload, as argument spec: where its program is.
+    own_options: ClassVar[dict[str, dict[str, Any]]] = {}
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Validate, run or collect, and return the measurement. An invalid measurement is an *ok* result that says so."""
@@ -75,7 +80,7 @@ class WorkloadAction(ActionBase):
 
     def _run(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         options = {k: {a: s[a] for a in _ARGUMENT_KEYS if a in s} for k, s in self.workload.OPTIONS.items()}
-        _validated, args = self.validate_argument_spec(argument_spec={**CONNECTION_SPEC, **options})
+        _validated, args = self.validate_argument_spec(argument_spec={**CONNECTION_SPEC, **self.own_options, **options})
         self.args = to_plain(args)
         self.store = Store(self.args["experiment_dir"]) if self.args["experiment_dir"] else None
         if self.store and not self.args["trial_id"]:
@@ -89,20 +94,25 @@ class WorkloadAction(ActionBase):
         if problems:
             raise AnsibleActionFail("; ".join(problems))
         if not target["version"]:
+            absent = not target["said"] or "not found" in target["said"]
+            what = "was not found" if absent else "does not run"
+            why = "" if absent else f": {target['said']}"
             raise AnsibleActionFail(
-                f"{self.program} was not found on the driver ({self.args['bin_dir'] or 'its path'}); install PostgreSQL's client programs "
+                f"{self.program} {what} on the driver ({self.args['bin_dir'] or 'its path'}){why}; install PostgreSQL's client programs "
                 "or say where they are with bin_dir"
             )
-        steps = self._steps(parameters, target["version"])
+        steps = self._steps(parameters, target["version"]) if self.args["phase"] != "check" else []
         self._look_over(steps)
         if self._task.check_mode:
             return {"changed": self.args["phase"] == "load", "commands": [s["argv"] for s in steps]}
 
-        self.parameters = parameters
+        self.parameters = parameters if steps else wanted  # a check is of what was said, or of whatever is there
         jobs_dir = self.args["work_dir"] or target["jobs_dir"]
         experiment = self.store.directory.name if self.store else None
         self.client = JobClient(self, task_vars, jobs_dir, experiment)
         self.job_prefix = self._job_prefix()
+        if not steps:
+            return {"changed": False, "found": True, "checked": self._check(full=True), "verdict": "valid"}
         if self.args["phase"] == "collect" and not self._collectable(steps):
             return {"changed": False, "found": False}
         if self.args["phase"] == "run" and self.workload.needs_dataset(parameters):
@@ -115,7 +125,7 @@ class WorkloadAction(ActionBase):
         result = {"changed": True, "found": True, "measurement": measurement, "verdict": verdict_now}
         if verdict_now == "failed":
             worst = next(f for f in measurement["findings"] if f["severity"] == "failed")
-            raise AnsibleActionFail(f"{self.program}: {worst['message']}", result=result)
+            raise AnsibleActionFail(f"{self.workload.WORKLOAD}: {worst['message']}", result=result)
         return result
 
     # before the run ------------------------------------------------------------------------------------------------
@@ -125,16 +135,18 @@ class WorkloadAction(ActionBase):
         program = shlex.quote(f"{self.args['bin_dir']}/{self.program}" if self.args["bin_dir"] else self.program)
         answer = self._low_level_execute_command(
             'nproc; if [ "$(id -u)" = 0 ]; then echo /var/lib/pgsizing; else echo "$HOME/.local/state/pgsizing"; fi; '
-            f"{program} --version 2>/dev/null || true"
+            f"{program} --version 2>&1 || true"
         )
         lines = [line.strip() for line in answer.get("stdout", "").splitlines() if line.strip()]
         if len(lines) < 2 or not lines[0].isdigit():
             raise AnsibleActionFail(f"the driver did not answer: {answer.get('stderr') or answer.get('stdout')}")
-        return {"cores": int(lines[0]), "jobs_dir": f"{lines[1]}/jobs", "version": lines[2] if len(lines) > 2 else None}
+        said = " ".join(lines[2:])
+        version = said if said.startswith(self.program) else None
+        return {"cores": int(lines[0]), "jobs_dir": f"{lines[1]}/jobs", "version": version, "said": said}
 
     def _look_over(self, steps: list[dict[str, Any]]) -> None:
         """Refuse a deadline that the steps would run into; warn of a password that masking would spread."""
-        longest, deadline = max(s["planned_s"] or 0.0 for s in steps), self.args["deadline"]
+        longest, deadline = max((s["planned_s"] or 0.0 for s in steps), default=0.0), self.args["deadline"]
         if deadline and deadline <= longest:
             raise AnsibleActionFail(
                 f"deadline: {deadline:g} s end a step that is planned to take {longest:g} s; give more, or leave it out"
@@ -160,6 +172,9 @@ class WorkloadAction(ActionBase):
         plan = self.workload.load_steps if args["phase"] == "load" else self.workload.run_steps
         steps = plan(parameters, version, connection)
         for step in steps:
+            files = ROLES / self.workload.ROLE / "files"
+            shipped = {name: (files / file).read_text(encoding="utf-8") for name, file in step.get("shipped", {}).items()}
+            step["files"] = {**shipped, **step["files"]}
             if args["bin_dir"]:
                 step["argv"] = [f"{args['bin_dir']}/{step['argv'][0]}", *step["argv"][1:]]
         return steps
@@ -190,8 +205,8 @@ class WorkloadAction(ActionBase):
     # the run -------------------------------------------------------------------------------------------------------
 
     def _collectable(self, steps: list[dict[str, Any]]) -> bool:
-        """Is the last step's job running, or did it end by itself? Only then is the trial worth collecting."""
-        state = self.client.state(f"{self.job_prefix}.{steps[-1]['name']}")
+        """Is the measured step's job running, or did it end by itself? Only then is the trial worth collecting."""
+        state = self.client.state(f"{self.job_prefix}.{_measured(steps)['name']}")
         return state["state"] == "running" or (state["state"] == "finished" and state.get("stopped") != "request")
 
     def _run_steps(self, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -217,17 +232,18 @@ class WorkloadAction(ActionBase):
                 break
         return done
 
-    def _check(self) -> None:
+    def _check(self, full: bool = False) -> dict[str, Any]:
         """Ask the data set what it is, by psql on the driver; fail before anything is timed on one that is not as asked for."""
         host = self.args["login_unix_socket"] or self.args["login_host"]
         argv = ["psql", "--no-psqlrc", "--tuples-only", "--no-align", "--no-password", f"--port={self.args['login_port']}"]
         argv += [f"--host={host}"] if host else []
         argv += [f"--username={self.args['login_user']}", f"--dbname={self.args['login_db']}"]
-        argv.append(f"--command=SELECT row_to_json(c) FROM ({self.workload.check_sql(self.parameters)}) AS c")
+        argv.append(f"--command=SELECT row_to_json(c) FROM ({self.workload.check_sql(self.parameters, full)}) AS c")
         if self.args["bin_dir"]:
             argv[0] = f"{self.args['bin_dir']}/psql"
+        limit = (self.args["deadline"] or FULL_CHECK_S) if full else CHECK_S
         job = self.client.start(
-            f"{self.job_prefix}.check", argv, CHECK_S, load=False, env=self._environment(), secret_files=self._secret_files() or None
+            f"{self.job_prefix}.check", argv, limit, load=False, env=self._environment(), secret_files=self._secret_files() or None
         )
         try:
             job = self.client.follow(job, 0.0, lambda _text: None)
@@ -237,9 +253,12 @@ class WorkloadAction(ActionBase):
         if job.get("rc") != 0:
             said = output.get("stderr", "").strip() or f"psql ended with status {job.get('rc')}"
             raise AnsibleActionFail(f"{self.workload.WORKLOAD}: no data set to measure (phase: load builds it): {said}")
-        problems = self.workload.check([json.loads(output["stdout"])], self.parameters)
+        answer = json.loads(output["stdout"])
+        problems = self.workload.check([answer], self.parameters)
         if problems:
-            raise AnsibleActionFail(f"the data set is not the one asked for: {'; '.join(f['message'] for f in problems)}")
+            text = f"the data set is not the one asked for: {'; '.join(f['message'] for f in problems)}"
+            raise AnsibleActionFail(text, result={"findings": problems, "verdict": verdict_of(problems)})
+        return dict(answer)
 
     def _output(self, step: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
         texts = {name: self.client.read(job[name]) if job.get(name) else "" for name in ("stdout", "stderr")}
@@ -284,16 +303,16 @@ class WorkloadAction(ActionBase):
         raw = self._save_texts(done)
         findings += self._cut_texts(done)
         digest = None
-        last = done[-1]
-        if last.get("log_prefix") and last["job"].get("run_dir"):
-            digest, more, found = self._digest(last)
+        measured = _measured(done)
+        if measured.get("log_prefix") and measured["job"].get("run_dir"):
+            digest, more, found = self._digest(measured)
             raw += more
             findings += found
         measurement = self.workload.result(self.parameters, done, digest)
         measurement["findings"] += findings
         measurement["raw"] = raw
         measurement["series"] = self._series(measurement)
-        measurement["window"] = {"from": last["job"].get("started"), "to": last["job"].get("ended")}
+        measurement.setdefault("window", {"from": measured["job"].get("started"), "to": measured["job"].get("ended")})
         if self.args["phase"] != "load" and not self.store:
             context = {"parameters": self.parameters, "measurement": measurement, "progress": measurement.get("progress")}
             measurement["findings"] += verdict.judge(context)
@@ -323,9 +342,9 @@ class WorkloadAction(ActionBase):
                 path = folder / f"{step['name']}.{name}"
                 write_atomic(path, step[name])
                 raw.append(describe(path, folder.parent))
-            for name, text in step.get("files", {}).items():
-                write_atomic(folder / name, text)
-                raw.append(describe(folder / name, folder.parent))
+        for name, text in {name: text for step in done for name, text in step.get("files", {}).items()}.items():
+            write_atomic(folder / name, text)
+            raw.append(describe(folder / name, folder.parent))
         return raw
 
     def _cut_texts(self, done: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -357,14 +376,15 @@ class WorkloadAction(ActionBase):
             )["digest"]
         except AnsibleActionFail as error:
             return None, [], [finding("log_incomplete", f"the per-transaction log could not be read: {error}")]
+        digest["seconds"] = list(csv.DictReader(self.client.read(digest["series"]).splitlines()))
         folder = self._raw_dir()
         if folder is None:
             return digest, [{"path": f"{run_dir}/{name}", "bytes": size, "sha256": None} for name, size in files.items()], []
-        raw = [fetch(self._connection, f"{run_dir}/latency_histogram.gz", folder)]
+        raw = [fetch(source(self), f"{run_dir}/latency_histogram.gz", folder)]
         if sum(files.values()) > FETCH_BYTES:
             note = finding("raw_left_on_driver", f"{sum(files.values())} bytes of log stay in {run_dir} on the driver", files=files)
             return digest, raw, [note]
-        raw += [fetch(self._connection, f"{run_dir}/{name}", folder) for name in sorted(files)]
+        raw += [fetch(source(self), f"{run_dir}/{name}", folder) for name in sorted(files)]
         return digest, raw, []
 
     def _series(self, measurement: dict[str, Any]) -> dict[str, Any] | None:
@@ -374,6 +394,11 @@ class WorkloadAction(ActionBase):
         if folder is None or not samples:
             return None
         return write_table(folder / "progress.csv", samples, folder.parent)
+
+
+def _measured(steps: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the step that holds the window; the last one where none is named so."""
+    return next((step for step in steps if step["name"] == "measured"), steps[-1])
 
 
 def inline_script(script: dict[str, Any], find: Any) -> dict[str, Any]:

@@ -379,7 +379,7 @@ def test_port_in_use_names_the_process(host: Host) -> None:
 def test_no_binaries_and_no_way_to_install(unprivileged_host: Host) -> None:
     run = unprivileged_host.play(
         ("main", {"postgres_bin_dirs": ["/nonexistent/*/bin"]}),
-        ("main", {"postgres_version": "99"}),
+        ("main", {"postgres_major": "99"}),
     )
     none, not_that = (" ".join(one["failed"].split()) for one in run.seen)
     assert none.startswith(
@@ -397,7 +397,7 @@ def test_every_refusal_in_one_message(host: Host) -> None:
     variables = {
         "postgres_engine": "epas",
         "postgres_source": "source",
-        "postgres_version": "9.6",
+        "postgres_major": "9.6",
         "postgres_port": 80,
         "postgres_os_user": "root",
     }
@@ -405,7 +405,7 @@ def test_every_refusal_in_one_message(host: Host) -> None:
     for problem in (
         "postgres_engine=epas is not supported yet: use postgres_engine=postgres",
         "postgres_source=source (a build from source) is not supported yet: use distro or pgdg",
-        'postgres_version takes a major version from 13 on, such as "16" (given: "9.6")',
+        'postgres_major takes a major version from 13 on, such as "16" (given: "9.6")',
         "postgres_port is from 1024 to 65535 (given: 80)",
         "a PostgreSQL server cannot run as root: leave postgres_os_user empty or name another user",
         f"{host.base_dir} holds files that are not ours (letters.txt, clusters/15-other): use another postgres_base_dir",

@@ -73,9 +73,11 @@ def running_cluster(home: Path, settings: str = "") -> Iterator[dict[str, Any]]:
 
 def sql(cluster: dict[str, Any], query: str, dbname: str = "postgres") -> str:
     """Return what psql prints for a query, unaligned."""
+    environment = {**os.environ, "PGPASSFILE": cluster.get("passfile") or os.devnull}
     return subprocess.run(
         ["psql", "-XAtq", "-h", cluster["socket_dir"], "-p", str(cluster["port"]), "-U", cluster["user"], "-d", dbname, "-c", query],
         check=True,
         capture_output=True,
         text=True,
+        env=environment,
     ).stdout.strip()

@@ -121,7 +121,7 @@ class Run:
     @property
     def id(self) -> str | None:
         """Id of the experiment that was planned or taken up."""
-        found = re.search(r"^(?:PLAN|RESUME|resuming) (\d{8}T\d{6}Z-\S+)", self.output, re.MULTILINE)
+        found = re.search(r"^(?:PLAN|resume) (\d{8}T\d{6}Z-[^\s:]+)", self.output, re.MULTILINE)
         return found.group(1) if found else None
 
     @property
@@ -140,7 +140,8 @@ class Run:
     @property
     def trials(self) -> dict[str, dict[str, Any]]:
         """Every ``trial.json`` by its id, in the order of the plan."""
-        return {path.parent.name: read(path) for path in sorted((self.directory / "trials").glob("*/trial.json"))}
+        found = {path.parent.name: path for path in (self.directory / "trials").glob("*/trial.json")}
+        return {t["id"]: read(found[t["id"]]) for t in self.experiment["plan"]["trials"] if t["id"] in found}
 
     def progress(self) -> list[dict[str, Any]]:
         """The events of ``progress.jsonl`` so far."""

@@ -3,7 +3,7 @@
 
 The contract of a workload module, which the planner and the action rely on:
 
-constants  ``WORKLOAD LOAD_GENERATOR HEADLINE RATE_UNIT OPTIONS EXCLUSIVE DATA_PARAMETERS``
+constants  ``WORKLOAD LOAD_GENERATOR ROLE HEADLINE RATE_UNIT OPTIONS EXCLUSIVE DATA_PARAMETERS LOAD_CONTINUES``
 plan       ``complete validate unsupported writes dataset dataset_bytes load_seconds run_seconds``
 commands   ``load_steps run_steps log_layout expected_log_bytes sampling_for``
 data set   ``needs_dataset check_sql check``
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 WORKLOAD = "pgbench"
 LOAD_GENERATOR = "pgbench"
+ROLE = "pgbench"
 HEADLINE = "tps"
 RATE_UNIT = "tps"
 
@@ -67,6 +68,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 EXCLUSIVE = (("transactions", "duration"), ("builtin", "scripts"))
 #: Parameters that ``data_scale`` multiplies.
 DATA_PARAMETERS = ("scale",)
+#: Whether a load goes on with one that was interrupted; else it wants an empty database.
+LOAD_CONTINUES = False
 
 DEFAULT_DURATION_S = 20
 DEFAULT_RAMP_UP_S = 5
@@ -505,8 +508,11 @@ def run_seconds(params: Mapping[str, Any], cores: int) -> float:
     return float(p["ramp_up"] + measured)
 
 
-def check_sql(params: Mapping[str, Any]) -> str:
-    """Return one statement with one row for ``check``. It is cheap: accounts are not counted, their highest number is read."""
+def check_sql(params: Mapping[str, Any], full: bool = False) -> str:
+    """Return one statement with one row for ``check``. It is cheap: accounts are not counted, their highest number is read.
+
+    ``full``: for workloads that can look closer.
+    """
     return (
         "SELECT (SELECT count(*) FROM pgbench_branches) AS branches,"
         " (SELECT count(*) FROM pgbench_tellers) AS tellers,"

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +251,14 @@ def test_C074_a_weak_password_is_warned_of(controller: Controller) -> None:
     assert "short or a common word" in controller.action._display.warning.call_args.args[0]
 
 
+@pytest.mark.parametrize(("argument", "warned"), [("login_password=s3cr3t-passphrase", True), ("@secrets.yml", False)])
+def test_a_password_on_the_command_line_is_warned_of(argument: str, warned: bool, controller: Controller) -> None:
+    plan.context.CLIARGS["extra_vars"] = (argument,)
+    controller.extra = {"login_password": "s3cr3t-passphrase", "login_host": "db1", "target": "existing"}
+    controller.run(check=True)
+    assert ("every user of this machine" in str(controller.action._display.warning.call_args)) is warned
+
+
 # resume --------------------------------------------------------------------------------------------------------------------
 
 
@@ -314,3 +325,20 @@ def test_a_typo_beside_resume_is_refused(controller: Controller, ended: Store) -
     controller.extra = {"resume": ended.directory.name, "requier": "valid"}
     with pytest.raises(AnsibleActionFail, match="requier: no such input; did you mean 'require'"):
         controller.run()
+
+
+def test_C073_a_password_is_not_shown_at_any_verbosity(tmp_path: Path) -> None:
+    """The whole way: command line, role, argument spec, action, callbacks. On a machine that is never connected to."""
+    inputs = {"target": "existing", "login_host": "db1.invalid", "login_password": "s3cr3t-passphrase", "plan_login_password": "s3cr3t-too"}
+    (tmp_path / "inputs.json").write_text(json.dumps(inputs))
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("ansible-playbook")), "benchmark.yml", "--check", "-vvvv", "-e", f"@{tmp_path}/inputs.json"],
+        cwd=Path(__file__).parents[4],
+        env={**os.environ, "ANSIBLE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "target=existing: db1.invalid" in done.stdout
+    assert "s3cr3t" not in done.stdout + done.stderr

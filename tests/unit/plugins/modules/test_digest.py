@@ -39,7 +39,7 @@ def test_all_threads_of_a_prefix_are_read(tmp_path: Path) -> None:
     assert found["problems"] == []
     with gzip.open(found["out"], "rt") as file:
         assert file.read() == "script latency_us transactions\n0 1698 1\n1 3127 1\n0 8164 1\n"
-    assert Path(found["series"]).read_text() == "ts,transactions,not_processed\n1796030202,2,2\n1796030203,1,1\n"
+    assert Path(found["series"]).read_text() == "ts,transactions,not_processed,script_0,script_1\n1796030202,2,2,1,1\n1796030203,1,1,1,0\n"
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,13 @@ import hashlib
 import shutil
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from ansible.errors import AnsibleActionFail
+from support import actions
 
+from ansible_collections.pgsizing.bench.plugins.plugin_utils import raw
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import COMPRESS_BYTES, describe, fetch, write_table
 
 
@@ -61,6 +65,25 @@ def test_C071_a_large_file_is_never_in_memory(folder: Path, tmp_path: Path) -> N
     tracemalloc.stop()
     assert described["path"] == "raw/big.log.gz"
     assert peak < 50 * 2**20
+
+
+class Action:
+    """An action whose task becomes another user, on this machine."""
+
+    _connection = SimpleNamespace(become=object())
+    _low_level_execute_command = staticmethod(actions.shell)
+
+
+def test_with_become_files_are_read_as_that_user(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw, "PIECE_BYTES", 100)
+    content = bytes(range(256)) * 3
+    (tmp_path / "it's.log").write_bytes(content)
+    assert raw.source(SimpleNamespace(_connection=SimpleNamespace(become=None))).become is None  # type: ignore[arg-type]
+    reader = raw.source(Action())  # type: ignore[arg-type]
+    fetch(reader, str(tmp_path / "it's.log"), folder)
+    assert (folder / "it's.log").read_bytes() == content
+    with pytest.raises(AnsibleActionFail, match="No such file"):
+        fetch(reader, str(tmp_path / "nosuch"), folder)
 
 
 def test_write_table(folder: Path) -> None:

@@ -1,8 +1,77 @@
+#!/usr/bin/python
+# Copyright: pgsizing contributors
 # GNU General Public License v3.0 or later (see LICENSE)
-"""What PLAN may know of the machine it runs on, read without changing anything and without Ansible facts."""
+"""What PLAN may know of a machine, read without changing anything and without Ansible facts.
+
+The plan calls ``machine()`` for the controller; for a host of the inventory this runs as a module.
+"""
 
 from __future__ import annotations
 
+DOCUMENTATION = r"""
+module: machine
+short_description: What a plan has to know of a machine
+version_added: 0.1.0
+description:
+  - Reads cores, memory, disk, installed servers, who owns a port and the like. Changes nothing.
+options:
+  port:
+    description: Port that the private server is to have.
+    type: int
+    required: true
+  majors:
+    description: Major versions of PostgreSQL that are looked for.
+    type: list
+    elements: str
+    required: true
+  bin_dirs:
+    description: Where server programs lie, as globs. Default the places of the distributions.
+    type: list
+    elements: str
+    default: []
+  base_dir:
+    description: Folder of ours on the host. Default C(/var/lib/pgsizing) for root, C(~/.local/state/pgsizing) for others.
+    type: str
+    default: ""
+author: pgsizing contributors (@pgsizing)
+attributes:
+  check_mode:
+    description: Changes nothing anyway.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Look at the host
+  pgsizing.bench.machine:
+    port: 55432
+    majors: ["15", "16"]
+"""
+
+RETURN = r"""
+machine:
+  description: The facts. What cannot be read is None.
+  returned: always
+  type: dict
+  contains:
+    base_dir: {description: Folder of ours on the host., type: str}
+    root: {description: Whether the task runs as root., type: bool}
+    machine_id: {description: Identity of this machine and boot., type: str}
+    cores: {description: CPUs that may be used., type: int}
+    memory_bytes: {description: Memory., type: int}
+    huge_pages_free: {description: Huge pages that nobody has., type: int}
+    disk_free_bytes: {description: Free space for the folder of ours., type: int}
+    os: {description: Name and version of the operating system., type: str}
+    virtualization: {description: Kind of virtual machine., type: str}
+    installed_majors: {description: Major versions whose server is installed., type: list, elements: str}
+    server_versions: {description: Their versions by major., type: dict}
+    pgbench: {description: What each C(pgbench --version) says by major., type: dict}
+    postgres_major: {description: "Newest installed major, else that of the distribution.", type: str}
+    can_install: {description: Whether packages can be installed., type: bool}
+    locales: {description: What C(locale -a) prints., type: list, elements: str}
+    port_owner: {description: "Who listens on the port, unless it is a cluster of ours.", type: str}
+"""
+
+import contextlib
 import os
 import platform
 import re
@@ -11,6 +80,10 @@ import socket
 import subprocess
 from pathlib import Path
 from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.pgsizing.bench.plugins.module_utils.detached import machine_identity
 
 #: Where server programs may lie (globs); the same list as ``postgres_bin_dirs`` of the role ``postgres``.
 BIN_DIRS = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin", "/usr/bin")
@@ -27,7 +100,7 @@ DISTRIBUTION_MAJORS = {
 
 
 def machine(port: int, majors: tuple[str, ...], bin_dirs: tuple[str, ...] = (), base_dir: str = "") -> dict[str, Any]:
-    """Return facts of this machine for the plan: cores, memory, disk, installed servers, who owns ``port``, locales."""
+    """Return the facts of this machine, as in RETURN."""
     root = os.geteuid() == 0
     base = Path(base_dir) if base_dir else Path("/var/lib/pgsizing") if root else Path.home() / ".local/state/pgsizing"
     installed = _installed(majors, bin_dirs or BIN_DIRS)
@@ -36,6 +109,7 @@ def machine(port: int, majors: tuple[str, ...], bin_dirs: tuple[str, ...] = (), 
     return {
         "base_dir": str(base),
         "root": root,
+        "machine_id": machine_identity(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         "memory_bytes": memory.get("MemTotal", 0),
         "huge_pages_free": memory.get("HugePages_Free", 0),
@@ -59,7 +133,7 @@ def _installed(majors: tuple[str, ...], patterns: tuple[str, ...]) -> dict[str, 
     found: dict[str, Path] = {}
     for pattern in patterns:
         for server in sorted(Path("/").glob(f"{pattern.lstrip('/')}/postgres")):
-            major = (_version(server) or "0").split(".")[0]
+            major = re.split(r"\D", _version(server) or "0")[0]
             if major in majors:
                 found.setdefault(major, server.parent)
     return found
@@ -143,11 +217,34 @@ def _listener(port: int) -> str | None:
         for fields in (line.split() for line in _read(table).splitlines()[1:])
         if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port
     }
-    for directory in Path("/proc").glob("[0-9]*"):
-        try:
-            targets = {str(link.readlink()) for link in (directory / "fd").iterdir()}
-        except OSError:
-            continue
-        if any(f"socket:[{inode}]" in targets for inode in inodes):
-            return f"{_read(f'{directory}/comm').strip()} (pid {directory.name})"
+    wanted = {f"socket:[{inode}]" for inode in inodes}
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            if any(_link(file) in wanted for file in (process / "fd").iterdir()):
+                return f"{_read(f'{process}/comm').strip()} (pid {process.name})"
     return None
+
+
+def _link(path: Path) -> str | None:
+    try:
+        return str(path.readlink())
+    except OSError:
+        return None
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "port": {"type": "int", "required": True},
+            "majors": {"type": "list", "elements": "str", "required": True},
+            "bin_dirs": {"type": "list", "elements": "str", "default": []},
+            "base_dir": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    module.exit_json(changed=False, machine=machine(given["port"], tuple(given["majors"]), tuple(given["bin_dirs"]), given["base_dir"]))
+
+
+if __name__ == "__main__":
+    main()
