@@ -27,11 +27,12 @@ from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import (
 )
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import to_plain
 from ansible_collections.pgsizing.bench.plugins.module_utils.plan_text import plan_text
-from ansible_collections.pgsizing.bench.plugins.plugin_utils import catalogue, command_line
+from ansible_collections.pgsizing.bench.plugins.plugin_utils import catalogue, command_line, dumps
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import site as sites
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import EXPERIMENT_SCHEMA, Store, StoreError
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.workload_action import inline_script
 
+DATASET: dict[str, dict[str, Any]] = {"dump": {"type": "str"}, "jobs": {"type": "int", "min": 1}}
 CALLBACKS = ("pgsizing.bench.artifacts", "pgsizing.bench.progress")
 
 
@@ -74,6 +75,7 @@ class ActionModule(ActionBase):
             bin_dirs=tuple(args["bin_dirs"]),
             base_dir=args["base_dir"],
             spec=self._spec(given, problems),
+            dump=self._dump(given, problems),
             seen={r["item"]: r.get("machine") or {"unseen": _why_not(r)} for r in args["seen"]},
         )
         given |= self._with_scripts(given, problems)
@@ -175,6 +177,23 @@ class ActionModule(ActionBase):
             problems.append(f"spec: {name!r} cannot be read: {str(error).splitlines()[0]}")
             return None
 
+    def _dump(self, given: dict[str, Any], problems: list[str]) -> dict[str, Any] | None:
+        """Return what the dump is that the input ``dataset`` names: ``{path, format, bytes, sha256, jobs}``."""
+        values, wrong = coerce_all({"dataset": given.get("dataset")}, INPUTS)
+        if "dataset" not in values:
+            return None
+        dataset, more = coerce_all(values["dataset"], DATASET, where="dataset: ")
+        problems += [*wrong, *more]
+        if not dataset.get("dump"):
+            problems.append("""dataset: names no dump; -e '{"dataset": {"dump": "app.dump"}}'""")
+            return None
+        try:
+            path = Path(dataset["dump"]).expanduser().absolute()
+            return {**dumps.describe(path if path.exists() else Path(self._find_file(dataset["dump"]))), "jobs": dataset.get("jobs", 2)}
+        except (AnsibleError, OSError, ValueError) as error:
+            problems.append(f"dataset: dump: {str(error).splitlines()[0]}")
+            return None
+
     def _find_file(self, name: str) -> str:
         """Return the path of a file of the user: from where the command was given, else as Ansible looks for it."""
         here = Path(name).expanduser().absolute()
@@ -225,6 +244,10 @@ class ActionModule(ActionBase):
             "source": plan["postgres_source"],
             "engine": plan["engine"],
             "share_host": plan["share_host"],
+            "storage": plan["storage"],
+            "storage_wipe": plan["storage_wipe"],
+            "kernel": plan["kernel"],
+            "variants": {v["name"]: planning.cluster_name(v) for v in plan["variants"]},
             "login": plan["login"],
             # The worker's parent is the process whose end ends the lease on the host.
             "controller": controller_identity(os.getppid()),

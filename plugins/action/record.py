@@ -96,7 +96,7 @@ class ActionModule(ActionBase):
         if before["state"] != "planned" and not lost:
             self._set_aside(trial_id, attempt)
             attempt += 1
-        self.store.trial_state(trial_id, "running", attempt=attempt, marks=before.get("marks", {}) if lost else {})
+        self.store.trial_state(trial_id, "running", attempt=attempt, marks=before.get("marks", {}) if lost else {}, lost=lost)
         self._event(step="begin")
         variant = trial_record.find(plan["variants"], "name", planned["variant"])
         return {
@@ -115,7 +115,9 @@ class ActionModule(ActionBase):
             folder.rename(folder.with_name(f"{trial_id}.attempt-{attempt}"))
 
     def _mark(self) -> dict[str, Any]:
-        """Note when a step of the trial starts."""
+        """Note when a step of the trial starts, and what is known by then of hosts and settings: the controller may not see the end."""
+        if self.args["hosts"]:
+            trial_record.start(self.store, self.args["trial_id"], self.args["hosts"], self.args["settings"] or {})
         self.store.trial_mark(self.args["trial_id"], self.args["stage"])
         self._event(step=self.args["stage"])
         return {}
@@ -140,7 +142,10 @@ class ActionModule(ActionBase):
         if observation:
             raw, missing = self._observed(observation, "raw")
             findings += missing
-        marks = self.store.experiment["journal"]["trials"][self.args["trial_id"]].get("marks", {})
+        entry = self.store.experiment["journal"]["trials"][self.args["trial_id"]]
+        marks = entry.get("marks", {})
+        if entry.get("lost"):
+            findings.append(finding("resumed", "the controller was lost in this trial; the run went on by itself and was collected"))
         trial = trial_record.finish(
             self.store,
             self.args["trial_id"],

@@ -72,6 +72,7 @@ RULES: dict[str, Rule] = {
     "huge_pages_unused": Rule("note", None, "huge pages were asked for and are not in use"),
     "not_checked": Rule("note", None, "something could not be observed, so its rule was not applied"),
     "no_restart": Rule("note", None, "the server was not restarted and its caches are as they were"),
+    "reset_rebuild": Rule("note", None, "the data set is built anew before each trial, for want of disk for a copy"),
     "no_reset": Rule("note", None, "the data set was not put back before the trial"),
     "ramp_up_unsteady": Rule("note", 0.10, "the rate still moved at the end of the ramp-up (relative, last two quarters)"),
     "not_vacuumed": Rule("note", 0.10, "dead rows of earlier runs were in the data set (share)"),

@@ -51,6 +51,8 @@ INPUTS: dict[str, dict[str, Any]] = {
     "provider": {"type": "str", "choices": ["local", "inventory", "aws"]},
     "allow_vars": {"type": "list", "elements": "str"},
     "share_host": {"type": "bool"},
+    "storage": {"type": "dict"},
+    "kernel": {"type": "dict"},
     "storage_wipe": {"type": "list", "elements": "str"},
     "server_group": {"type": "str"},
     "driver_group": {"type": "str"},

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ansible_collections.pgsizing.bench.plugins.module_utils import guc, hardware, profiles, stats
+from ansible_collections.pgsizing.bench.plugins.module_utils import guc, hardware, host_inputs, profiles, stats
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding
 from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import INPUTS, coerce_all, nearest
 from ansible_collections.pgsizing.bench.plugins.module_utils.local_profile import local_profile
@@ -47,9 +47,7 @@ MANAGED_ONLY = ("gucs", "profile", "initdb", "postgres_version", "cache")
 
 #: Inputs that this version does not act upon yet, with the value (``None``: any). Each later part shortens the list.
 NOT_YET = (
-    ("dataset", None, "a data set of your own is"),
     ("pgio_conf", None, "PGIO is"),
-    ("storage_wipe", None, "making file systems is"),
     ("postgres_source", "source", "building from source is"),
 )
 
@@ -84,6 +82,11 @@ SCALED_GUCS = {
 #: Which input a setting comes from, by the first word of its origin.
 ORIGINS = {"profile": "profile", "gucs": "gucs", "variant": "variants"}
 SCALED_WINDOW_LEAST_S = 10.0
+
+#: How much larger a database is than its dump: a guess for the estimate; most formats are compressed, and indexes are not in them.
+DUMP_GROWS = {"custom": 8, "directory": 8, "tar": 2, "plain": 2}
+#: Bytes of a dump that are restored in a second: a guess for the estimate.
+RESTORE_BYTES_PER_S = 10 * MIB
 
 #: What a plan keeps of the published run that it reproduces.
 PUBLISHED_KEYS = ("id", "title", "source", "conditions", "figures", "contradictions")
@@ -126,6 +129,7 @@ class Site(NamedTuple):
     regions: tuple[str, ...] = ()  # with a price file
     spec: Mapping[str, Any] | None = None  # {name, document} of the input "spec"
     generators: Mapping[tuple[str, str], ModuleType] = {}  # other modules, by workload and load generator
+    dump: Mapping[str, Any] | None = None  # {path, format, bytes, sha256, jobs} of the input "dataset"
     seen: Mapping[str, Mapping[str, Any]] = {}  # hosts of the inventory that were looked at: facts as of the controller, or {unseen: why}
 
 
@@ -166,6 +170,9 @@ def build(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], list[st
         return {}, problems
     workload = site.generators.get((workload_name, str(inputs.get("load_generator")))) or site.workloads[workload_name]
     problems += _refused_inputs(inputs, explicit, workload)
+    storage, wrong = host_inputs.storage(inputs.get("storage") or {})
+    kernel, wrong_kernel = host_inputs.kernel(inputs.get("kernel") or {})
+    problems += [*wrong, *wrong_kernel]
 
     asked, wrong = _parameters({k: v for k, v in given.items() if k not in INPUTS}, workload)
     problems += wrong
@@ -181,6 +188,7 @@ def build(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], list[st
         findings.append(finding("spec_ignored", text, provider=where["provider"]))
     where["driver_on_server"] = _driver_on_server(where, inputs)
     here = machine_of(where, site)
+    findings += _not_reached(where, site)
     machines = {name: hardware.stand_in(size, site.instances) if where["provider"] == "aws" else here for name, size in sizes.items()}
     listed = {name for name in recipe if name not in explicit}  # what the recipe still says
 
@@ -198,7 +206,6 @@ def build(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], list[st
         return {}, _unique(problems)
     variants[0]["base"] = True
     repeats = inputs.get("repeats") or DEFAULT_REPEATS[len(variants) > 1]
-    reset = inputs.get("reset") or ("template" if inputs["target"] == "managed" else "rebuild")
     order = stats.order([v["name"] for v in variants], repeats, seed=0)
     trials = [
         {"id": f"{k:02d}-{_slug(variant)}-r{repeat}", "variant": variant, "repeat": repeat, "position": k}
@@ -237,10 +244,13 @@ def build(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], list[st
         "variants": variants,
         "repeats": repeats,
         "cache": inputs["cache"],
-        "reset": reset,
+        "reset": inputs.get("reset") or "template",
         "keep": inputs["keep"],
         "require": inputs["require"],
         "share_host": inputs.get("share_host", False),
+        "storage": storage,
+        "storage_wipe": inputs.get("storage_wipe", []),
+        "kernel": kernel,
         "trials": trials,
         "scaling": scaling,
         "comparisons": {"count": comparisons, "alpha": ALPHA, "repeats_needed": needed},
@@ -250,12 +260,17 @@ def build(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], list[st
         "hardware": [],
         "cost": None,
         "refused": [],
-        "cannot_run": [*_cannot_run(where, inputs), *_not_reached(where, site)],
+        "cannot_run": _cannot_run(where, inputs),
     }
     plan["estimate"] = _estimate(plan, workload, machines)
+    if not inputs.get("reset") and where["provider"] == "local" and plan["estimate"]["disk_bytes"] > here["disk_free_bytes"]:
+        plan["reset"] = "rebuild"
+        plan["estimate"] = _estimate(plan, workload, machines)
+        text = "the disk does not hold the data set and a copy to put it back from: it is built anew before each trial"
+        findings.append(finding("reset_rebuild", text, disk_free_bytes=here["disk_free_bytes"]))
     plan["deadline_s"] = 900 + 3 * plan["estimate"]["seconds"]
     plan["deviations"] = _deviations(plan, published, machines[variants[0]["size"]])
-    problems += _refusals(plan, here)
+    problems += [*_refusals(plan, here), *host_inputs.refusals(plan, here)]
     _lint(plan, here)
     if where["provider"] == "aws":
         problems += hardware.check(
@@ -441,12 +456,13 @@ def machine_of(where: Mapping[str, Any], site: Site) -> Mapping[str, Any]:
     return {**server, "driver_cores": driver["cores"], "pgbench": driver["pgbench"]}
 
 
-def _not_reached(where: Mapping[str, Any], site: Site) -> list[str]:
-    """Return why a host of the inventory cannot be had: it can be planned for, with guesses, but not measured."""
+def _not_reached(where: Mapping[str, Any], site: Site) -> list[dict[str, Any]]:
+    """Return findings on hosts of the inventory that did not answer: they are planned for with guesses."""
     if where["provider"] != "inventory":
         return []
     hosts = dict.fromkeys([*where["server"], *where["driver"]])
-    return [f"host {host} cannot be reached: {site.seen[host]['unseen']}" for host in hosts if site.seen.get(host, {}).get("unseen")]
+    why = {host: site.seen[host]["unseen"] for host in hosts if site.seen.get(host, {}).get("unseen")}
+    return [finding("not_checked", f"host {host} could not be looked at: {text}", host=host) for host, text in why.items()]
 
 
 def _driver_on_server(where: Mapping[str, Any], inputs: Mapping[str, Any]) -> bool:
@@ -556,7 +572,7 @@ def _variant(
         text = f"{label}the per-transaction log would be larger than {human_size(LOG_BYTES)}: a share of {sampling} of it is written"
         note = finding("sampled_log", text, sampling_rate=sampling)
         findings += [note] if note not in findings else []
-    data = workload.dataset(values)
+    data = _dataset(values, workload, site, label, problems)
     return {
         "name": name,
         "base": False,
@@ -566,7 +582,26 @@ def _variant(
         "cache": difference.get("cache", inputs["cache"]),
         "postgres": {"version": major, "initdb": initdb},
         "settings": settings,
-        "dataset": {"fingerprint": data["fingerprint"], "parameters": data["parameters"], "bytes": workload.dataset_bytes(values)},
+        "dataset": data,
+    }
+
+
+def _dataset(values: Mapping[str, Any], workload: ModuleType, site: Site, label: str, problems: list[str]) -> dict[str, Any]:
+    """Return the data set of a variant, ``{fingerprint, parameters, bytes, dump}``: the workload's own, or the user's dump."""
+    if site.dump is None:
+        data = workload.dataset(values)
+        return {"fingerprint": data["fingerprint"], "parameters": data["parameters"], "bytes": workload.dataset_bytes(values), "dump": None}
+    if workload.WORKLOAD != "pgbench" or workload.needs_dataset(values):
+        problems.append(
+            f"{label}dataset: a dump of your own is measured by scripts of your own: "
+            """-e '{"workload": "pgbench", "scripts": [{"file": "checkout.sql", "weight": 7}]}'"""
+        )
+    dump = dict(site.dump)
+    return {
+        "fingerprint": dump["sha256"][:12],
+        "parameters": {"dump_sha256": dump["sha256"]},
+        "bytes": DUMP_GROWS[dump["format"]] * dump["bytes"],
+        "dump": dump,
     }
 
 
@@ -729,16 +764,18 @@ def _estimate(plan: Mapping[str, Any], workload: ModuleType, machines: Mapping[s
     """
     by_name = {v["name"]: v for v in plan["variants"]}
     datasets = {(v["size"], cluster_name(v), v["dataset"]["fingerprint"]): v for v in plan["variants"]}
-    build_s = sum(workload.load_seconds(v["parameters"]) for v in datasets.values())
     reset_s = window_s = around_s = 0.0
     for trial in plan["trials"]:
         variant = by_name[trial["variant"]]
         if plan["reset"] == "template":
             reset_s += 1 + variant["dataset"]["bytes"] / COPY_BYTES_PER_S
         elif plan["reset"] == "rebuild":
-            reset_s += workload.load_seconds(variant["parameters"])
+            reset_s += _load_seconds(variant, workload)
         window_s += workload.run_seconds(variant["parameters"], machines[variant["size"]]["cores"])
         around_s += RESTART_S + SETTLE_S + COLLECT_S
+    if plan["reset"] == "rebuild":
+        datasets = {}
+    build_s = sum(_load_seconds(v, workload) for v in datasets.values())
     stored = sum(v["dataset"]["bytes"] for v in datasets.values())
     copy = max((v["dataset"]["bytes"] for v in plan["variants"]), default=0)
     wal = max((_setting(v, "max_wal_size", "bytes") or 2**30 for v in plan["variants"]), default=0)
@@ -752,6 +789,11 @@ def _estimate(plan: Mapping[str, Any], workload: ModuleType, machines: Mapping[s
         {"what": f"{len(plan['trials'])} measured windows with ramp-up", "seconds": window_s, "bytes": 0},
     ]
     return {"seconds": sum(p["seconds"] for p in parts), "disk_bytes": sum(p["bytes"] for p in parts), "parts": parts}
+
+
+def _load_seconds(variant: Mapping[str, Any], workload: ModuleType) -> float:
+    dump = variant["dataset"]["dump"]
+    return dump["bytes"] / RESTORE_BYTES_PER_S if dump else workload.load_seconds(variant["parameters"])
 
 
 def _setting(variant: Mapping[str, Any], name: str, key: str = "value", default: Any = None) -> Any:
@@ -866,5 +908,8 @@ def clusters(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
         name = cluster_name(variant)
         cluster = found.setdefault(name, {"name": name, **variant["postgres"], "settings": variant["settings"], "datasets": []})
         if variant["dataset"]["fingerprint"] not in [d["fingerprint"] for d in cluster["datasets"]]:
-            cluster["datasets"].append({"fingerprint": variant["dataset"]["fingerprint"], "parameters": variant["parameters"]})
+            dump = variant["dataset"]["dump"]
+            parameters = dump or variant["parameters"]
+            role = "restore" if dump else plan["role"]
+            cluster["datasets"].append({"fingerprint": variant["dataset"]["fingerprint"], "parameters": parameters, "role": role})
     return list(found.values())

@@ -97,6 +97,10 @@ lease:
       type: list
       elements: dict
       sample: [{"pid": 812, "port": 5432, "data_directory": "/var/lib/postgresql/15/main", "clients": 3}]
+    jobs:
+      description: Names of load jobs of this experiment that run; after a lost controller there may be some.
+      type: list
+      elements: str
     ended:
       description: How the lease of this experiment ended; None while it is held.
       type: dict
@@ -104,6 +108,7 @@ lease:
 """
 
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -482,7 +487,7 @@ class Lease:
             f"port {server['port'] or 'unknown'} ({server['clients']} clients, data directory {server['data_directory'] or 'unknown'})"
             for server in self.foreign
         ]
-        return f"a PostgreSQL server runs on this host on {' and on '.join(servers)}"
+        return f"a PostgreSQL server runs on {platform.node()} on {' and on '.join(servers)}"
 
     def refuse(self, lease: dict[str, Any]) -> NoReturn:
         """Fail because another experiment holds the host."""
@@ -504,7 +509,14 @@ class Lease:
         ended = None
         if lease.get("ended") and lease["experiment_id"] == self.id:
             ended = {name: lease.get(name) for name in ("ended", "cause", "stopped", "problems")}
-        return {"held": holder == self.id, "holder": holder, "taken_over": self.taken_over, "foreign": self.foreign, "ended": ended}
+        return {
+            "held": holder == self.id,
+            "holder": holder,
+            "taken_over": self.taken_over,
+            "foreign": self.foreign,
+            "jobs": [run_dir.name for run_dir in running_jobs(self.base_dir / "jobs", self.id, load_only=True)],
+            "ended": ended,
+        }
 
 
 def main() -> None:

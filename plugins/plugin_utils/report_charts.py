@@ -265,13 +265,15 @@ def overlay(
 
 def percentiles(trials: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any] | None:
     """Latency percentiles by variant (medians of its used trials), on a logarithmic axis."""
-    data = []
+    data: list[dict[str, Any]] = []
+    drawn: list[list[float | None]] = []
     for number, name in enumerate(names):
         used = [t["latency"] for t in trials if t["variant"] == name and t["verdict"] in USED and t.get("latency")]
         values = [median(v) if (v := [latency[k] for latency in used if latency.get(k) is not None]) else None for k in PERCENTILES]
         if values.count(None) > len(values) - 2:
             continue
         colour, dash = variant_style(number)
+        drawn.append(values)
         data.append(
             {
                 "type": "scatter",
@@ -286,7 +288,7 @@ def percentiles(trials: Sequence[Mapping[str, Any]], names: Sequence[str]) -> di
         )
     if not data:
         return None
-    shown = [v for trace in data for v in trace["y"] if v]
+    shown = [v for values in drawn for v in values if v]
     ticks = _log_ticks(min(shown), max(shown))
     layout = {
         "height": 320,

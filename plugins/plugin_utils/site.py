@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from ansible_collections.pgsizing.bench.plugins.module_utils.plan import Site
-from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import pgbench, tprocc
+from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import hammerdb, pgbench, tprocc
 from ansible_collections.pgsizing.bench.plugins.modules.machine import machine
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import catalogue
 
@@ -25,7 +25,7 @@ FACTS = ROOT / "roles/plan/files"
 #: Every workload that can be planned, by its name.
 WORKLOADS = {pgbench.WORKLOAD: pgbench, tprocc.WORKLOAD: tprocc}
 #: Modules of other load generators, by workload and load generator.
-GENERATORS: dict[tuple[str, str], ModuleType] = {}
+GENERATORS: dict[tuple[str, str], ModuleType] = {(hammerdb.WORKLOAD, hammerdb.LOAD_GENERATOR): hammerdb}
 
 
 def published() -> dict[str, dict[str, Any]]:
@@ -65,6 +65,7 @@ def site(
     bin_dirs: tuple[str, ...] = (),
     base_dir: str = "",
     spec: Mapping[str, Any] | None = None,
+    dump: Mapping[str, Any] | None = None,
     seen: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Site:
     """Return the ``Site`` of this controller, now."""
@@ -84,6 +85,7 @@ def site(
         prices=prices,
         regions=regions(),
         spec=spec,
+        dump=dump,
         seen=seen or {},
     )
 

@@ -12,12 +12,14 @@ from typing import Any
 from ansible_collections.pgsizing.bench.plugins.module_utils import verdict
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import verdict as verdict_of
-from ansible_collections.pgsizing.bench.plugins.module_utils.plain import canonical_json
+from ansible_collections.pgsizing.bench.plugins.module_utils.plain import canonical_json, dump_json
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import write_table
-from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import TRIAL_SCHEMA, Store
+from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import TRIAL_SCHEMA, Store, read_json, write_atomic
 
 #: ``boot_val`` of checkpoint_timeout on every version; what is read back holds non-default settings only.
 DEFAULT_CHECKPOINT_TIMEOUT_S = 300
+#: In the folder of a trial: what is known when its clock starts.
+START_FILE = "start.json"
 #: What an observation holds of the host on which the observer ran.
 HOST_SEEN = ("cpu", "memory", "disk", "network", "huge_pages_in_use", "samples")
 
@@ -28,6 +30,11 @@ def find(items: list[dict[str, Any]], key: str, value: Any) -> dict[str, Any]:
         if item[key] == value:
             return item
     raise KeyError(value)
+
+
+def start(store: Store, trial_id: str, hosts: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Keep what is known when the clock starts, for a trial that another process may have to finish."""
+    write_atomic(store.trial_dir(trial_id) / START_FILE, dump_json({"hosts": hosts, "settings": settings}))
 
 
 def finish(
@@ -50,7 +57,8 @@ def finish(
     planned = find(plan["trials"], "id", trial_id)
     variant = find(plan["variants"], "name", planned["variant"])
     measurement = measurement or {"findings": [] if findings else [finding("no_result", "the trial left no measurement")]}
-    settings = settings or {}
+    started = read_json(file) if (file := store.trial_dir(trial_id) / START_FILE).is_file() else {}
+    hosts, settings = hosts or started.get("hosts"), settings or started.get("settings") or {}
     if plan["target"] == "existing" and not plan["where"]["driver_on_server"]:
         # The observer ran on the driver: of the server's host nothing is known but what the server itself told.
         hosts, driver_observation = {"driver": (hosts or {}).get("driver")}, observation

@@ -247,8 +247,12 @@ class WorkloadAction(ActionBase):
         )
         try:
             job = self.client.follow(job, 0.0, lambda _text: None)
-        except Interrupted:
-            os._exit(1)
+        except Interrupted as interrupt:
+            try:
+                if interrupt.number:
+                    self.client.stop(job["id"])
+            finally:
+                os._exit(1)
         output = {name: self.client.read(job[name]) for name in ("stdout", "stderr") if job.get(name)}
         if job.get("rc") != 0:
             said = output.get("stderr", "").strip() or f"psql ended with status {job.get('rc')}"

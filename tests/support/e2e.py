@@ -140,6 +140,8 @@ class Run:
     @property
     def trials(self) -> dict[str, dict[str, Any]]:
         """Every ``trial.json`` by its id, in the order of the plan."""
+        if not self.id:
+            return {}
         found = {path.parent.name: path for path in (self.directory / "trials").glob("*/trial.json")}
         return {t["id"]: read(found[t["id"]]) for t in self.experiment["plan"]["trials"] if t["id"] in found}
 

@@ -386,9 +386,20 @@ def test_an_existing_server(login: dict[str, str], shared: bool) -> None:
     plan = make_plan(target="existing", **login)
     assert plan["where"]["provider"] == "existing"
     assert plan["where"]["driver_on_server"] is shared
-    assert plan["reset"] == "rebuild"
+    assert plan["reset"] == "template"
     assert plan["variants"][0]["settings"] == []
     assert plan["login"]["host"] == login.get("login_host")
+
+
+@pytest.mark.parametrize(("free_gib", "reset"), [(40, "template"), (26, "rebuild")])
+def test_a_data_set_without_room_for_its_copy_is_built_anew(free_gib: int, reset: str) -> None:
+    # about 14.4 GB of data at scale 1000, once with and once without the copy, beside 8 GB of WAL
+    site = make_site({"disk_free_bytes": free_gib * GIB})
+    plan = make_plan(site, scale=1000, profile="none", gucs={"max_wal_size": "8GB"})
+    assert plan["reset"] == reset
+    assert plan["estimate"]["disk_bytes"] <= free_gib * GIB
+    assert ("reset_rebuild" in [f["code"] for f in plan["findings"]]) is (reset == "rebuild")
+    assert make_plan(site, scale=10, profile="none")["reset"] == "template"
 
 
 # refusals --------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,161 @@
+# GNU General Public License v3.0 or later (see LICENSE)
+"""Runs that are interrupted, and taken up again: Ctrl-C in each stage, SIGTERM, a killed controller, a second experiment."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.e2e import SHORT, Place, Run, codes, read
+
+from ansible_collections.pgsizing.bench.plugins.module_utils.detached import is_locked
+
+#: One trial, with a data set that takes a moment to load, and a ramp-up.
+OPTIONS = (*SHORT, "scale=8", "ramp_up=3")
+
+
+def job(run: Run, step: str) -> Path | None:
+    """Run folder of a job that runs and has reported progress (a load: that has started)."""
+    for folder in run.place.base_dir.glob(f"jobs/{run.id}.*.{step}"):
+        going = (folder / "started.json").exists() and not (folder / "result.json").exists()
+        if going and (step == "load" or "progress:" in (folder / "stderr").read_text()):
+            return folder
+    return None
+
+
+def marked(run: Run, mark: str) -> bool:
+    """Whether the running trial has come to a step, and no further."""
+    (trial,) = run.journal["trials"].values()
+    marks = trial.get("marks", {})
+    return trial["state"] == "running" and bool(marks) and max(marks, key=lambda name: marks[name]) == mark
+
+
+def initdb(run: Run) -> bool:
+    return any(not (folder.parent / "cluster.json").exists() for folder in run.place.base_dir.glob("clusters/*/data"))
+
+
+#: Each stage, and how to see that a run is in it.
+STAGES: dict[str, Callable[[Run], object]] = {
+    "initdb": initdb,
+    "load": lambda run: job(run, "load"),
+    "reset": lambda run: marked(run, "reset"),
+    "restart": lambda run: marked(run, "restart"),
+    "ramp_up": lambda run: job(run, "ramp_up"),
+    "measured": lambda run: job(run, "measured"),
+    "collect": lambda run: marked(run, "collect"),
+    "report": lambda run: "TASK [Write the report]" in run.output,
+    "teardown": lambda run: "PLAY [Tidy the hosts]" in run.output,
+}
+
+
+def assert_over(run: Run) -> None:
+    """Nothing of ours runs, the host is free."""
+    run.place.quiet()
+    assert not is_locked(run.place.base_dir / "host.lock")
+    assert not list(run.place.base_dir.glob("clusters/*/data/postmaster.pid"))
+
+
+def test_ctrl_c_while_planning_leaves_nothing(fresh: Place) -> None:
+    run = fresh.start(*OPTIONS)
+    run.wait(lambda: "TASK [pgsizing.bench.plan : Plan the experiment]" in run.output)
+    run.control_c()
+    assert run.end() != 0
+    fresh.quiet()
+    assert not fresh.base_dir.exists()
+    if run.id and run.directory.exists():  # it came a moment too late to keep the experiment from being written
+        assert run.journal["end"]["state"] == "interrupted"
+
+
+def test_ctrl_c_in_every_stage_then_resume(fresh: Place) -> None:
+    """One experiment, interrupted in stage after stage and taken up again each time, ends whole."""
+    run = fresh.start(*OPTIONS)
+    run.wait(lambda: run.id and (run.directory / "experiment.json").exists())
+    experiment_id = run.id
+    for stage, reached in STAGES.items():
+        run.wait(lambda reached=reached, run=run: reached(run))
+        run.control_c()
+        assert run.end() != 0, f"{stage}: {run.output}"
+        assert_over(run)
+        end = run.journal["end"]
+        assert (end["state"], end["cause"]) == ("interrupted", "SIGINT"), f"{stage}: {end}\n{run.output}"
+        if stage not in ("report", "teardown"):
+            assert f"-e resume={experiment_id}" in run.words, f"{stage}: {run.output}"
+        if stage == "measured":
+            (trial,) = run.trials.values()
+            assert trial["verdict"] == "aborted"
+            assert "interrupted" in codes(trial, "aborted")
+            assert "progress:" in (run.directory / "trials" / trial["trial_id"] / "raw" / "measured.stderr").read_text()
+        run = fresh.start(f"resume={experiment_id}")
+        run.wait(lambda run=run: run.id)
+        assert run.id == experiment_id
+    assert run.end() == 0, run.output
+    assert_over(run)
+    (trial,) = run.trials.values()
+    assert trial["verdict"] in ("valid", "suspect")
+    assert run.journal["end"]["state"] == "finished"
+    assert {t["state"] for t in run.journal["trials"].values()} == {"finished"}
+    assert (run.directory / "report.html").exists()
+    assert list((run.directory / "trials").glob("*.attempt-*"))
+
+
+def test_sigterm_and_a_second_experiment_on_the_same_host(prepared: Place) -> None:
+    """The second is refused and disturbs nothing; ``kill`` ends the first as Ctrl-C does."""
+    run = prepared.start(*SHORT, "duration=60")
+    run.wait(lambda: job(run, "measured"))
+    assert run.id
+    second = prepared.run(*SHORT, rc=None)
+    assert f"held by the experiment {run.id}" in second.words
+    assert f"-e resume={run.id}" in second.words
+    assert second.trials == {}
+    assert run.process.poll() is None
+    running = job(run, "measured")
+    assert running
+    run.signal(signal.SIGTERM)
+    assert run.end() != 0
+    assert_over(run)
+    assert run.journal["end"] == {**run.journal["end"], "state": "interrupted", "cause": "SIGTERM"}
+    (trial,) = run.trials.values()
+    assert "interrupted" in codes(trial, "aborted")
+    assert read(running / "result.json")["stopped"] == "request"
+
+
+def kill_controller(run: Run) -> None:
+    os.kill(run.process.pid, signal.SIGKILL)
+    run.end()
+
+
+def test_killed_controllers_lose_no_measurement(prepared: Place) -> None:
+    """The first run is taken up while it still runs, the second after it has ended by itself; what is finished stays as it is.
+
+    Two variants: to take up a run must not put other settings on the server under it.
+    """
+    variants = {"base": {}, "small": {"gucs": {"shared_buffers": "24MB"}}}
+    run = prepared.start(*SHORT, "duration=6", {"variants": variants})
+    order: list[str] = []
+    for _ in range(2):
+        running = run.wait(lambda run=run: job(run, "measured"))
+        kill_controller(run)
+        order.append(running.name.split(".")[1])
+        if len(order) == 2:
+            assert_over(run)
+        run = prepared.start(f"resume={run.id}")
+        run.wait(lambda run=run, order=order: set(order) <= set(run.trials))
+        collected = run.trials[order[-1]]
+        result = read(running / "result.json")
+        assert (result["rc"], result["stopped"]) == (0, None)  # it ended by itself
+        assert collected["verdict"] in ("valid", "suspect"), collected["findings"]
+        assert "resumed" in codes(collected)
+        assert f"tps = {collected['metrics']['tps']['value']:.6f}" in (running / "stdout").read_text()
+    before = {name: (run.directory / "trials" / name / "trial.json").stat().st_mtime_ns for name in order}
+    assert run.end() == 0, run.output
+    assert_over(run)
+    assert {name: (run.directory / "trials" / name / "trial.json").stat().st_mtime_ns for name in order} == before
+    assert {t["attempt"] for t in run.journal["trials"].values()} == {1}
+    for trial in run.trials.values():
+        live = {s["name"]: s["text"] for s in trial["environment"]["postgres"]["non_default_settings"]}
+        assert (live["shared_buffers"] == "24MB") is (trial["variant"] == "small")
+        assert trial["environment"]["server"]["cores"]
+        assert trial["environment"]["observation"]["postgres"]["xact_commit"] > trial["counts"]["processed"]
