@@ -247,7 +247,7 @@ class ActionModule(ActionBase):
             "storage": plan["storage"],
             "storage_wipe": plan["storage_wipe"],
             "kernel": plan["kernel"],
-            "variants": {v["name"]: planning.cluster_name(v) for v in plan["variants"]},
+            "resumed": bool(experiment["journal"].get("resumed")),
             "login": plan["login"],
             # The worker's parent is the process whose end ends the lease on the host.
             "controller": controller_identity(os.getppid()),

@@ -40,6 +40,7 @@ options:
 import atexit
 import contextlib
 import fcntl
+import multiprocessing
 import os
 import re
 import shlex
@@ -63,6 +64,11 @@ from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import Store,
 MAX_EVENTS = 50_000
 #: Seconds that freeing the hosts after an interrupt may take; their leases end by themselves later.
 RELEASE_S = 120
+#: Seconds that an interrupted run may live on without a worker. A worker that ends while it hands over a result may take a lock
+#: with it for which Ansible then waits for ever, and as long as the controller lives the host stays taken and the server runs.
+HANG_S = 10
+#: What ansible-playbook itself returns when it is interrupted.
+INTERRUPTED_RC = 99
 #: Characters kept of the message of a failed task.
 MAX_MESSAGE = 500
 
@@ -228,6 +234,18 @@ class CallbackModule(CallbackBase):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, handler)
+        threading.Thread(target=self._end_a_hang, daemon=True).start()  # a handler must not start it: it may interrupt anything
+
+    def _end_a_hang(self) -> None:
+        """Wait for an interrupt; end the process when it cannot end by itself (``HANG_S``)."""
+        idle = 0
+        while idle < HANG_S:
+            if self._ended:
+                return
+            time.sleep(1)
+            idle = idle + 1 if self._signal and not multiprocessing.active_children() else 0
+        self._close("interrupted", self._signal)
+        os._exit(INTERRUPTED_RC)
 
     def _close_early(self) -> None:
         """At exit without recap: an interrupt, which reaches no hook, or an error of Ansible itself."""

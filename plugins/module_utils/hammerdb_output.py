@@ -211,7 +211,7 @@ def _read_line(run: dict[str, Any], at: float | None, line: str) -> None:
     elif counter := _COUNTER.match(line):
         run["samples"].append({"at": parse_clock(counter["clock"] or "") or at, "tpm": int(counter["tpm"])})
     elif state := _STATE.match(line):
-        _user(run, int(state["number"]))["state"] = _STATES[state["state"]]
+        _set_state(run, int(state["number"]), _STATES[state["state"]])
     elif found := re.search(r"jobid=(?P<id>[0-9A-F]{16,})", line):
         run["job_id"] = found["id"]
     elif line == "ALL VIRTUAL USERS COMPLETE":
@@ -230,9 +230,10 @@ def _read_user(run: dict[str, Any], vuser: int, said: str, at: float | None) -> 
     """Read what one virtual user said."""
     user = _user(run, vuser)
     if said == "RUNNING":
-        user.update(state="running", running_at=at)
+        _set_state(run, vuser, "running")
+        user["running_at"] = user["running_at"] or at
     elif said in ("FINISHED SUCCESS", "FINISHED FAILED"):
-        user["state"] = said.rpartition(" ")[2].lower()
+        _set_state(run, vuser, said.rpartition(" ")[2].lower())
     elif said.startswith("DBVersion:"):
         run["server_version"] = None if said.endswith(":NULL") else said.partition(":")[2]
     elif found := re.match(r"(\d+) Active Virtual Users configured", said):
@@ -288,6 +289,12 @@ def _user(run: dict[str, Any], vuser: int) -> dict[str, Any]:
     return user
 
 
+def _set_state(run: dict[str, Any], vuser: int, state: str) -> None:
+    """A user that failed once has failed, whatever a later iteration says."""
+    user = _user(run, vuser)
+    user["state"] = "failed" if user["state"] == "failed" else state
+
+
 def _add_error(run: dict[str, Any], vuser: int | None, text: str) -> None:
     run["error_count"] += 1
     if len(run["errors"]) < KEEP_ERRORS:
@@ -319,15 +326,16 @@ def parse_build(text: str) -> dict[str, Any]:
     percents = re.findall(r"^(?:@[\d.]+ )?progress ([\d.]+)\s*$", main, re.MULTILINE)
     failed = [n for n, user in run["users"].items() if user["state"] == "failed"]
     claimed = re.search(r"\bSCHEMA COMPLETE\b", main) is not None
+    said = [e["text"] for e in sorted(run["errors"], key=lambda e: e["vuser"] is None)]  # what a user says tells more than what follows
     reason = None
-    if run["errors"]:
-        reason = run["errors"][0]["text"]
+    if any(e["vuser"] is not None for e in run["errors"]):
+        reason = said[0]
     elif failed:
         reason = f"virtual user {failed[0]} failed"
     elif "Monitor failed to notify ready state" in main:
         reason = "the monitor never became ready, so the workers gave up and called that success"
-    elif run["refusals"]:
-        reason = run["refusals"][0]
+    elif said or run["refusals"]:
+        reason = (said or run["refusals"])[0]
     elif not claimed:
         reason = "the build did not say that the schema is complete"
     return {
@@ -556,9 +564,17 @@ def window_s(run: Mapping[str, Any]) -> float | None:
 
 
 def counted_nopm(counts: Sequence[Mapping[str, float]], start: float, end: float) -> float | None:
-    """Return new orders per minute from samples ``{at, orders}`` between two times, interpolated; ``None`` when they do not cover it."""
-    first, last = _at(counts, start), _at(counts, end)
-    return 60 * (last - first) / (end - start) if first is not None and last is not None and end > start else None
+    """Return new orders per minute from samples ``{at, orders}`` between two times, interpolated.
+
+    The last sample may be up to its interval before the end: the rate is of what the samples cover, ``None`` below nine tenths.
+    """
+    if not counts or end <= start:
+        return None
+    begin, finish = max(start, counts[0]["at"]), min(end, counts[-1]["at"])
+    if finish - begin < 0.9 * (end - start):
+        return None
+    first, last = _at(counts, begin), _at(counts, finish)
+    return 60 * (last - first) / (finish - begin) if first is not None and last is not None else None
 
 
 def _at(counts: Sequence[Mapping[str, float]], moment: float) -> float | None:

@@ -117,7 +117,7 @@ class Tally:
         words: list[tuple[bytes, bytes, bytes]] = []
         if b"e" in block:  # as in each of the words
             processed = [time.isdigit() for time in times]
-            words = list(compress(zip(times, scripts, seconds), [not done for done in processed]))  # noqa: B905
+            words = list(compress(zip(times, scripts, seconds), [not done for done in processed]))
             times, scripts, seconds = (list(compress(column, processed)) for column in (times, scripts, seconds))
         try:
             latencies = list(map(int, times))

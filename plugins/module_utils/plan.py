@@ -84,6 +84,7 @@ ORIGINS = {"profile": "profile", "gucs": "gucs", "variant": "variants"}
 SCALED_WINDOW_LEAST_S = 10.0
 
 #: How much larger a database is than its dump: a guess for the estimate; most formats are compressed, and indexes are not in them.
+EMPTY_DATABASE_BYTES = 8 * MIB
 DUMP_GROWS = {"custom": 8, "directory": 8, "tar": 2, "plain": 2}
 #: Bytes of a dump that are restored in a second: a guess for the estimate.
 RESTORE_BYTES_PER_S = 10 * MIB
@@ -600,7 +601,7 @@ def _dataset(values: Mapping[str, Any], workload: ModuleType, site: Site, label:
     return {
         "fingerprint": dump["sha256"][:12],
         "parameters": {"dump_sha256": dump["sha256"]},
-        "bytes": DUMP_GROWS[dump["format"]] * dump["bytes"],
+        "bytes": EMPTY_DATABASE_BYTES + DUMP_GROWS[dump["format"]] * dump["bytes"],
         "dump": dump,
     }
 
@@ -902,11 +903,18 @@ def _machine_text(machine: Mapping[str, Any]) -> str:
 
 
 def clusters(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the private clusters that a plan needs, each with its data sets and the variant under whose settings they are built."""
+    """Return the private clusters that a plan needs, each with its data sets and the variant under whose settings they are built.
+
+    ``variants``: the settings of all, where the server is to count its huge pages.
+    """
     found: dict[str, dict[str, Any]] = {}
     for variant in plan["variants"]:
         name = cluster_name(variant)
-        cluster = found.setdefault(name, {"name": name, **variant["postgres"], "settings": variant["settings"], "datasets": []})
+        cluster = found.setdefault(
+            name, {"name": name, **variant["postgres"], "settings": variant["settings"], "datasets": [], "variants": []}
+        )
+        if plan["kernel"].get("huge_pages") == "auto":
+            cluster["variants"].append([{k: s[k] for k in ("name", "text", "value", "bytes")} for s in variant["settings"]])
         if variant["dataset"]["fingerprint"] not in [d["fingerprint"] for d in cluster["datasets"]]:
             dump = variant["dataset"]["dump"]
             parameters = dump or variant["parameters"]

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.e2e import REPOSITORY, SHORT, Place, Run, codes, read, rows
+from support.e2e import SHORT, Place, Run, codes, rows
 
 from ansible_collections.pgsizing.bench.plugins.module_utils.detached import is_locked
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import validate
@@ -88,7 +88,9 @@ def test_no_secret_of_the_private_cluster_in_the_artifacts(first_run: Run) -> No
     assert passfile.stat().st_mode & 0o777 == 0o600
     password = passfile.read_text().strip().rpartition(":")[2]
     assert password not in first_run.output
-    holds = [str(p) for p in first_run.place.root.rglob("*") if p.is_file() and p != passfile and password in p.read_bytes().decode("latin-1")]
+    holds = [
+        str(p) for p in first_run.place.root.rglob("*") if p.is_file() and p != passfile and password in p.read_bytes().decode("latin-1")
+    ]
     assert holds == []
 
 

@@ -29,7 +29,10 @@ def test_settings_are_really_in_effect_in_each_trial(compared: Run) -> None:
     def live(variant: str) -> dict[str, str]:
         return {s["name"]: s["text"] for s in trial(compared, variant)["environment"]["postgres"]["non_default_settings"]}
 
-    assert {k: live("base")[k] for k in ("shared_buffers", "checkpoint_timeout")} == {"shared_buffers": "32MB", "checkpoint_timeout": "15min"}
+    assert {k: live("base")[k] for k in ("shared_buffers", "checkpoint_timeout")} == {
+        "shared_buffers": "32MB",
+        "checkpoint_timeout": "15min",
+    }
     assert {k: live("big")[k] for k in VARIANTS["big"]["gucs"]} == VARIANTS["big"]["gucs"]
     assert live("flood") == live("base")
     assert trial(compared, "big")["comparison_key"]["settings"] != trial(compared, "base")["comparison_key"]["settings"]
@@ -57,7 +60,9 @@ def test_a_published_run_stands_beside_the_measured_one(prepared: Place) -> None
     run = prepared.run("reproduce=pgbench-shared-buffers-2023", "data_scale=0.02", "time_scale=0.2", "repeats=1")
     plan = run.experiment["plan"]
     assert {v["name"]: v["parameters"]["scale"] for v in plan["variants"]} == {"128MB": 1, "1GB": 1}
-    assert {(v["parameters"]["clients"], v["parameters"]["threads"], v["parameters"]["protocol"]) for v in plan["variants"]} == {(10, 2, "simple")}
+    assert {(v["parameters"]["clients"], v["parameters"]["threads"], v["parameters"]["protocol"]) for v in plan["variants"]} == {
+        (10, 2, "simple")
+    }
     report = " ".join((run.directory / "report.md").read_text().split())
     for figure in ("132.559344", "75.438", "209.944478", "47.632", "30.29"):
         assert figure in report, f"published {figure}"

@@ -37,7 +37,9 @@ def kill_pgbench(_place: Place, run_dir: Path) -> None:
 
 def end_backend(place: Place, _run_dir: Path) -> None:
     cluster = read(next(place.base_dir.glob("clusters/*/cluster.json")))
-    query = "SELECT count(pg_terminate_backend(pid)) FROM (SELECT min(pid) AS pid FROM pg_stat_activity WHERE application_name = 'pgbench') a"
+    query = (
+        "SELECT count(pg_terminate_backend(pid)) FROM (SELECT min(pid) AS pid FROM pg_stat_activity WHERE application_name = 'pgbench') a"
+    )
     assert sql(cluster, query) == "1"
 
 

@@ -8,7 +8,6 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from support.e2e import SHORT, Place, Run, codes, read
 
 from ansible_collections.pgsizing.bench.plugins.module_utils.detached import is_locked
@@ -58,6 +57,11 @@ def assert_over(run: Run) -> None:
     assert not list(run.place.base_dir.glob("clusters/*/data/postmaster.pid"))
 
 
+def kill_controller(run: Run) -> None:
+    os.kill(run.process.pid, signal.SIGKILL)
+    run.end()
+
+
 def test_ctrl_c_while_planning_leaves_nothing(fresh: Place) -> None:
     run = fresh.start(*OPTIONS)
     run.wait(lambda: "TASK [pgsizing.bench.plan : Plan the experiment]" in run.output)
@@ -70,12 +74,19 @@ def test_ctrl_c_while_planning_leaves_nothing(fresh: Place) -> None:
 
 
 def test_ctrl_c_in_every_stage_then_resume(fresh: Place) -> None:
-    """One experiment, interrupted in stage after stage and taken up again each time, ends whole."""
+    """One experiment, interrupted in stage after stage and taken up again each time, ends whole.
+
+    In two stages its controller is killed too, and it is taken up at once: what is half done is ended and done again.
+    """
     run = fresh.start(*OPTIONS)
     run.wait(lambda: run.id and (run.directory / "experiment.json").exists())
     experiment_id = run.id
     for stage, reached in STAGES.items():
-        run.wait(lambda reached=reached, run=run: reached(run))
+        if stage in ("load", "ramp_up"):
+            run.wait(lambda reached=reached, run=run: reached(run))
+            kill_controller(run)
+            run = fresh.start(f"resume={experiment_id}")
+        run.wait(lambda reached=reached, run=run: run.id and reached(run))
         run.control_c()
         assert run.end() != 0, f"{stage}: {run.output}"
         assert_over(run)
@@ -89,10 +100,9 @@ def test_ctrl_c_in_every_stage_then_resume(fresh: Place) -> None:
             assert "interrupted" in codes(trial, "aborted")
             assert "progress:" in (run.directory / "trials" / trial["trial_id"] / "raw" / "measured.stderr").read_text()
         run = fresh.start(f"resume={experiment_id}")
-        run.wait(lambda run=run: run.id)
-        assert run.id == experiment_id
     assert run.end() == 0, run.output
     assert_over(run)
+    assert run.id == experiment_id
     (trial,) = run.trials.values()
     assert trial["verdict"] in ("valid", "suspect")
     assert run.journal["end"]["state"] == "finished"
@@ -120,11 +130,6 @@ def test_sigterm_and_a_second_experiment_on_the_same_host(prepared: Place) -> No
     (trial,) = run.trials.values()
     assert "interrupted" in codes(trial, "aborted")
     assert read(running / "result.json")["stopped"] == "request"
-
-
-def kill_controller(run: Run) -> None:
-    os.kill(run.process.pid, signal.SIGKILL)
-    run.end()
 
 
 def test_killed_controllers_lose_no_measurement(prepared: Place) -> None:

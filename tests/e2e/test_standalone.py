@@ -14,7 +14,7 @@ import pytest
 from support.cluster import running_cluster, sql
 from support.e2e import Place, Run
 
-PASSWORD = "tr0ub4dor&3:\\ and \"more\""
+PASSWORD = 'tr0ub4dor&3:\\ and "more"'
 ACTION = "pgsizing.bench.pgbench"
 
 
@@ -103,7 +103,9 @@ def test_load_and_run_in_a_users_playbook(place: Place, server: Server, tmp_path
     escaped = PASSWORD.replace("\\", "\\\\").replace(":", "\\:")
     for form in (PASSWORD, escaped, json.dumps(PASSWORD)[1:-1], json.dumps(escaped)[1:-1]):
         assert form not in run.output
-        holds = [p for p in [*work.rglob("*"), *tmp_path.glob("*.json")] if p.is_file() and form in p.read_bytes().decode("utf-8", "replace")]
+        holds = [
+            p for p in [*work.rglob("*"), *tmp_path.glob("*.json")] if p.is_file() and form in p.read_bytes().decode("utf-8", "replace")
+        ]
         assert holds == []
     assert seen == set()
 

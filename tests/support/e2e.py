@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,13 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def target(link: Path) -> str:
+    """Return where a link of /proc points to, nothing when it is gone."""
+    with suppress(OSError):
+        return str(link.readlink())
+    return ""
+
+
 class Place:
     """Base directory, port and results of its own. The path is short: socket names are limited; servers may read it."""
 
@@ -42,11 +50,14 @@ class Place:
         self.environment = environment or {}
         self._runs = 0
 
+    def own_options(self) -> dict[str, Any]:
+        """What sends a run to this place."""
+        return {"postgres_base_dir": str(self.base_dir), "postgres_port": self.port, "results_dir": str(self.results)}
+
     def start(self, *options: str | dict[str, Any], playbook: str = "benchmark.yml", cwd: Path = REPOSITORY) -> Run:
         """Start a playbook. ``name=value`` and dicts become ``-e``, words with a dash go to the command line as they are."""
-        own = {"postgres_base_dir": str(self.base_dir), "postgres_port": self.port, "results_dir": str(self.results)}
         words = [str(Path(sys.executable).with_name("ansible-playbook")), playbook]
-        for option in (own, *options):
+        for option in (self.own_options(), *options):
             text = option if isinstance(option, str) else json.dumps(option)
             words += [text] if text.startswith("-") else ["-e", text]
         self._runs += 1
@@ -63,13 +74,12 @@ class Place:
         """Return the processes that have anything to do with the base directory: command line, working folder or an open file."""
         mine, found = str(self.root), []
         for process in Path("/proc").glob("[0-9]*"):
-            try:
+            command = ""
+            with suppress(OSError):  # gone, or another user's
                 command = (process / "cmdline").read_text("utf-8", "replace").replace("\0", " ").strip()
-                places = [command, str((process / "cwd").readlink()), *(str(fd.readlink()) for fd in (process / "fd").iterdir())]
-            except OSError:
-                continue  # gone, or another user's
-            if any(mine in place for place in places):
-                found.append(f"{process.name}: {command}")
+                links = [process / "cwd", *(process / "fd").iterdir()]
+                if mine in command or any(mine in place for place in map(target, links)):
+                    found.append(f"{process.name}: {command}")
         return found
 
     def quiet(self) -> None:

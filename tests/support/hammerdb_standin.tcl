@@ -78,21 +78,18 @@ proc replay {name pace nopm} {
     global conf
     set owed 0.0
     set before {}
+    set due [set last [clock milliseconds]]
     foreach line [split [read_file $name] \n] {
         if {[string match "=== *" $line]} { break }
         if {![regexp {^@([\d.]+) (.*)$} $line -> at line] || [regexp {^RUN RETURNED|^(Changed|Value) |created} $line]} { continue }
-        if {$before ne {}} {
-            set pause [expr {($at - $before) * [dict get $pace now]}]
-            while {$pause > 0} {
-                set step [expr {min($pause, 0.1)}]
-                sleep $step
-                set pause [expr {$pause - $step}]
-                set owed [expr {$owed + $nopm * $step / 60.0}]
-                if {$owed >= 1 && [dict get $pace now] ne [dict get $pace fast]} {
-                    make_orders [expr {int($owed)}]
-                    set owed [expr {$owed - int($owed)}]
-                }
-            }
+        if {$before ne {}} { set due [expr {$due + 1000 * ($at - $before) * [dict get $pace now]}] }
+        while {[set left [expr {$due - [clock milliseconds]}]] > 0} {
+            sleep [expr {min($left, 100) / 1000.0}]
+            set now [clock milliseconds]
+            set owed [expr {[dict get $pace now] eq [dict get $pace fast] ? 0 : $owed + $nopm * ($now - $last) / 60000.0}]
+            set last $now
+            make_orders [expr {int($owed)}]
+            set owed [expr {$owed - int($owed)}]
         }
         set before $at
         foreach {text part} {"Beginning rampup" ramp_up "Rampup complete" window "Test complete" fast "Loading Item" window} {

@@ -50,6 +50,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 EXCLUSIVE = tprocc.EXCLUSIVE
 DATA_PARAMETERS = tprocc.DATA_PARAMETERS
+LOAD_CONTINUES = False  # HammerDB builds into an empty database only
 
 #: HammerDB counts time in sleeps of this many seconds.
 TICK_S = 6

@@ -178,7 +178,7 @@ def run_steps(params: Mapping[str, Any], version: str, connection: Mapping[str, 
         "after",
         _psql(connection, "--file=snapshot.sql", "--file=check.sql"),
         shipped=before["shipped"],
-        files={"check.sql": f"SELECT row_to_json(c) FROM ({tprocc_data.statement('sample')}) AS c;\n"},
+        files={"check.sql": f"SET jit = off;\nSELECT row_to_json(c) FROM ({tprocc_data.statement('sample')}) AS c;\n"},
         **counters,
     )
     return [*steps[:-1], before, steps[-1], after]

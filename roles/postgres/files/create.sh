@@ -8,9 +8,15 @@ umask 022
 dir=$1
 owner=$2
 shift 2
+wal=
+for option in "$@"; do case $option in --waldir=*) wal=${option#*=} ;; esac done
 mkdir -p "${dir%/*}"
 mkdir "$dir"
 mkdir -m 700 "$dir/data" "$dir/run"
+if [ -n "$wal" ]; then
+  rm -rf "$wal" # of a cluster that was left half made
+  mkdir -m 700 "$wal"
+fi
 echo '# Settings of the variant under test.' >"$dir/gucs.conf"
 (
   umask 077
@@ -20,7 +26,7 @@ echo '# Settings of the variant under test.' >"$dir/gucs.conf"
 if [ "$(id -un)" = "$owner" ]; then
   as_owner=
 else
-  chown "$owner" "$dir/data" "$dir/run" "$dir/server.log" "$dir/pgpass"
+  chown "$owner" "$dir/data" "$dir/run" "$dir/server.log" "$dir/pgpass" ${wal:+"$wal"}
   as_owner="runuser -u $owner --"
 fi
 # shellcheck disable=SC2086,SC2016 # as_owner is a list of words; the inner shell expands its own arguments

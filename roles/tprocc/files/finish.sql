@@ -20,7 +20,7 @@ SELECT format('ALTER TABLE %s RESET (autovacuum_enabled)', name) FROM tprocc_bui
 SELECT format('ALTER TABLE %1$s ADD CONSTRAINT %1$s_i1 PRIMARY KEY USING INDEX %1$s_i1', name) FROM tprocc_build.filled WHERE name <> 'history' \gexec
 SELECT 'ALTER TABLE order_line ADD CONSTRAINT order_line_i1 PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)' WHERE :partitions > 0 \gexec
 DROP VIEW tprocc_build.filled;
-DROP TABLE tprocc_build.strings;
+DROP TABLE tprocc_build.strings, tprocc_build.last_names;
 SELECT format('COMMENT ON SCHEMA tprocc_build IS %L', :'built'::jsonb || '{"complete": true}') \gexec
 COMMIT;
 \endif

@@ -179,18 +179,34 @@ INSERT INTO tprocc_build.work (stage, command) VALUES
     ('indexes', 'CREATE UNIQUE INDEX district_i1 ON district (d_w_id, d_id)'),
     ('indexes', 'CREATE UNIQUE INDEX warehouse_i1 ON warehouse (w_id)');
 
--- Random strings to draw from: making one for each of some millions of columns would take most of the build.
+-- Random strings to draw from, of the columns' own types: making one for each of some millions of values would take most of the
+-- build. One in ten of data holds ORIGINAL, at a random place.
+CREATE FUNCTION tprocc_build.string(shortest integer, longest integer) RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(substr('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789', 1 + floor(random() * 62)::integer, 1), '')
+    FROM generate_series(1, shortest + floor(random() * (longest - shortest + 1))::integer)
+$$;
 CREATE TABLE tprocc_build.strings AS
-WITH letters AS (SELECT 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789' AS all_of_them),
-kinds (kind, shortest, longest, many) AS (VALUES
-    ('dist', 24, 24, 4096), ('data', 26, 50, 4096), ('history', 12, 24, 1024), ('name', 6, 10, 1024), ('address', 10, 20, 4096),
-    ('first', 8, 16, 4096), ('item', 14, 24, 4096), ('half', 150, 250, 64)),
-lengths AS MATERIALIZED (SELECT kind, n, shortest + floor(random() * (longest - shortest + 1))::integer AS length FROM kinds, generate_series(1, many) AS n)
-SELECT kind, n, string_agg(substr(all_of_them, 1 + floor(random() * 62)::integer, 1), '') AS string
-FROM letters, lengths, generate_series(1, length) GROUP BY kind, n;
--- One in ten of the data strings holds ORIGINAL, at a random place.
-UPDATE tprocc_build.strings SET string = overlay(string PLACING 'ORIGINAL' FROM 1 + floor(random() * (length(string) - 7))::integer)
-WHERE kind = 'data' AND n <= 410;
+SELECT n, tprocc_build.string(24, 24)::char(24) AS dist_1, tprocc_build.string(24, 24)::char(24) AS dist_2,
+       tprocc_build.string(24, 24)::char(24) AS dist_3, tprocc_build.string(24, 24)::char(24) AS dist_4,
+       tprocc_build.string(24, 24)::char(24) AS dist_5, tprocc_build.string(8, 16)::varchar(16) AS first,
+       tprocc_build.string(10, 20)::varchar(20) AS street_1, tprocc_build.string(10, 20)::varchar(20) AS street_2,
+       tprocc_build.string(10, 20)::varchar(20) AS city, upper(tprocc_build.string(2, 2))::char(2) AS state,
+       (lpad(floor(random() * 10000)::text, 4, '0') || '11111')::char(9) AS zip,
+       lpad(floor(random() * 1e16)::bigint::text, 16, '0')::char(16) AS phone,
+       tprocc_build.string(6, 10)::varchar(10) AS name, tprocc_build.string(12, 24)::varchar(24) AS history,
+       tprocc_build.string(14, 24)::varchar(24) AS item, tprocc_build.string(26, 50)::varchar(50) AS data,
+       CASE WHEN n <= 128 THEN tprocc_build.string(150, 250)::varchar(250) END AS half
+FROM generate_series(1, 1024) AS n;
+UPDATE tprocc_build.strings SET data = overlay(data PLACING 'ORIGINAL' FROM 1 + floor(random() * (length(data) - 7))::integer)
+WHERE n % 10 = 0;
+-- The last names by their numbers.
+CREATE TABLE tprocc_build.last_names AS
+SELECT (a.n * 100 + b.n * 10 + c.n - 111)::integer AS n, (a.s || b.s || c.s)::varchar(16) AS last
+FROM unnest('{BAR,OUGHT,ABLE,PRI,PRES,ESE,ANTI,CALLY,ATION,EING}'::text[]) WITH ORDINALITY AS a (s, n),
+     unnest('{BAR,OUGHT,ABLE,PRI,PRES,ESE,ANTI,CALLY,ATION,EING}'::text[]) WITH ORDINALITY AS b (s, n),
+     unnest('{BAR,OUGHT,ABLE,PRI,PRES,ESE,ANTI,CALLY,ATION,EING}'::text[]) WITH ORDINALITY AS c (s, n);
+ANALYZE tprocc_build.strings;
+ANALYZE tprocc_build.last_names;
 COMMIT;
 \else
 \echo resumed

@@ -180,6 +180,28 @@ def test_interrupted(tmp_path, number):
     assert not locked(playbook)
 
 
+def test_an_interrupt_that_hangs_ansible_ends_all_the_same(tmp_path):
+    """As when a worker dies while it hands over a result: the lock of the queue of results is never given back."""
+    playbook = write(tmp_path, WAIT, t1="running")
+    (tmp_path / "callbacks").mkdir()
+    (tmp_path / "callbacks" / "hold.py").write_text(
+        "import gc\nfrom ansible.executor.task_queue_manager import FinalQueue\nfrom ansible.plugins.callback import CallbackBase\n"
+        "class CallbackModule(CallbackBase):\n    CALLBACK_VERSION = 2.0\n    CALLBACK_TYPE = 'notification'\n    CALLBACK_NAME = 'hold'\n"
+        "    def v2_runner_on_start(self, host, task):\n        if task.get_name() == 'Measure':\n"
+        "            next(o for o in gc.get_objects() if type(o) is FinalQueue)._wlock.acquire()\n"
+    )
+    run = Run(
+        playbook,
+        ANSIBLE_CALLBACK_PLUGINS=str(tmp_path / "callbacks"),
+        ANSIBLE_CALLBACKS_ENABLED="hold,pgsizing.bench.artifacts,pgsizing.bench.progress",
+    )
+    started(playbook)
+    run.process.send_signal(signal.SIGINT)
+    assert run.end() == 99
+    assert journal(playbook)["end"]["state"] == "interrupted"
+    assert not locked(playbook)
+
+
 def test_an_error_of_ansible_is_no_interrupt(tmp_path):
     playbook = write(tmp_path, "    - ansible.builtin.meta: noop\n", t1="running")
     (tmp_path / "strategy").mkdir()

@@ -423,6 +423,11 @@ def test_job_result_of_4_6() -> None:
     assert output.parse_job_result(text) == {"job_id": "6B0D", "nopm": 5, "tpm": 11, "database": "PostgreSQL"}
 
 
+def test_a_user_that_failed_has_failed() -> None:
+    run = output.parse_run("Vuser 2:FINISHED FAILED\nVuser 2:RUNNING\nVuser 2:FINISHED SUCCESS\n2 = FINISH SUCCESS\n")
+    assert (run["users"][2]["state"], output.workers(run)["failed"]) == ("failed", [2])
+
+
 def test_a_flood_of_errors_is_kept_in_bounds() -> None:
     run = output.parse_run("Error in Virtual User 2: ERROR:  numeric field overflow\n" * 5000)
     assert (run["error_count"], len(run["errors"]), len(run["users"][2]["errors"])) == (5000, output.KEEP_ERRORS, output.KEEP_ERRORS)
@@ -467,7 +472,8 @@ def test_window_by_the_clock_and_users_that_came_late() -> None:
 def test_counted_nopm_between_two_times() -> None:
     counts = [{"at": float(t), "orders": 100.0 * t} for t in range(10)]
     assert output.counted_nopm(counts, 1.5, 7.25) == pytest.approx(6000)
-    assert output.counted_nopm(counts, 1.5, 9.5) is None
+    assert output.counted_nopm(counts, 1.5, 9.5) == pytest.approx(6000)  # the last sample is half a second before the end
+    assert output.counted_nopm(counts, 1.5, 12) is None
     assert output.counted_nopm(counts, -1, 5) is None
     assert output.counted_nopm(counts, 5, 5) is None
     assert output.counted_nopm([], 1, 2) is None

@@ -1,0 +1,79 @@
+# GNU General Public License v3.0 or later (see LICENSE)
+"""The two-host test-bed for tests: raised once, and what can happen to its hosts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from support.e2e import REPOSITORY, Place
+
+BED = REPOSITORY / ".cache/testbed"
+SCRIPT = REPOSITORY / "tests/testbed/testbed.sh"
+ADDRESSES = {"db": "10.89.9.11", "driver": "10.89.9.12"}
+SSH = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+INVENTORY = "--inventory=inventories/testbed"
+#: The least that still is a measurement, on two hosts.
+SHORT = ("duration=5", "ramp_up=0", "clients=2", "scale=1", "repeats=1")
+
+
+class Bed:
+    """The raised test-bed."""
+
+    def on(self, host: str, command: str, check: bool = True) -> str:
+        """Run a command as root on a host; return what it printed."""
+        words = ["ssh", "-i", str(BED / "key"), *SSH, "-o", "ConnectTimeout=5", f"root@{ADDRESSES[host]}", command]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0 or not check, f"{host}: {command}: {done.stderr}"
+        return done.stdout
+
+    def podman(self, *words: str) -> str:
+        """Do something to the hosts from outside, as a power button would."""
+        environment = {"CONTAINERS_CONF": str(BED / "containers.conf"), "CONTAINERS_STORAGE_CONF": str(BED / "storage.conf")}
+        done = subprocess.run(
+            ["podman", "--log-level=error", *words], env=os.environ | environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    def state(self, host: str) -> dict[str, str]:
+        """What of a host a run may change, and a teardown has to put back."""
+        looks = {
+            "packages": "dpkg-query -W -f '${Package} ${db:Status-Status}\\n' | sort",
+            "sources": "cat /etc/apt/sources.list; ls /etc/apt/sources.list.d /etc/apt/keyrings",
+            "users": "getent passwd; getent group",
+            "kernel": "sysctl -a 2>/dev/null | grep -E '^vm\\.(swappiness|dirty|overcommit|nr_huge|zone)'; "
+            "cat /sys/kernel/mm/transparent_hugepage/enabled",
+            "mounts": "awk '{ print $1, $2, $3 }' /proc/self/mounts | sort",
+            "units": "ls /run/systemd/system",
+            "ours": "ls -A /var/lib/pgsizing 2>/dev/null; true",
+            "configuration": "find /etc/postgresql-common /etc/postgresql -type f 2>/dev/null | sort",
+        }
+        return {name: self.on(host, command) for name, command in looks.items()}
+
+    def processes(self, host: str) -> str:
+        """Command lines and environments of all processes."""
+        return self.on(host, "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' ' '", check=False)
+
+    def idle(self, host: str) -> bool:
+        """Whether nothing of ours runs on a host."""
+        return not self.on(host, "pgrep -x 'postgres|pgbench'; true").strip()
+
+
+def raised() -> Iterator[Bed]:
+    """Raise the test-bed for a fixture, and remove it; skip where it cannot be."""
+    why = subprocess.run([str(SCRIPT), "check"], capture_output=True, text=True, check=False)
+    if why.returncode == 3:
+        pytest.skip(why.stderr.strip())
+    subprocess.run([str(SCRIPT), "up"], check=True)
+    yield Bed()
+    subprocess.run([str(SCRIPT), "down"], check=True)
+    assert sorted(p.name for p in BED.iterdir()) == ["key", "key.pub", "rootfs"]
+
+
+class RemotePlace(Place):
+    """Results here, everything else on the hosts of the test-bed: base directory and port are the defaults there."""
+
+    def own_options(self) -> dict[str, object]:
+        return {"results_dir": str(self.results)}
