@@ -3,7 +3,7 @@ PLAYBOOK = .venv/bin/ansible-playbook
 PYTEST = .venv/bin/pytest
 PYTHON_FILES = plugins tests tools benchmarks
 
-.PHONY: benchmark test lint types unit integration e2e speed catalogues setup setup-test clean
+.PHONY: benchmark test lint types unit integration e2e test-hammerdb testbed testbed-down speed catalogues setup setup-test clean
 
 benchmark: setup
 	$(PLAYBOOK) benchmark.yml $(ARGS)
@@ -34,6 +34,17 @@ integration: setup-test
 
 e2e: setup-test
 	$(PYTEST) tests/e2e
+
+# HAMMERDB_HOME: the folder of a real HammerDB. Prints its figures beside ours.
+test-hammerdb: setup-test
+	HAMMERDB_HOME=$(HAMMERDB_HOME) $(PYTEST) -s tests/real/test_hammerdb.py
+
+# Two hosts on this machine: ansible-playbook -i inventories/testbed benchmark.yml
+testbed:
+	tests/testbed/testbed.sh up
+
+testbed-down:
+	tests/testbed/testbed.sh down
 
 speed: setup-test
 	.venv/bin/python benchmarks/speed.py $(ARGS)

@@ -35,7 +35,13 @@ sys.path[:0] = [str(ROOT / "collections"), str(ROOT / "tests")]
 from support.cluster import running_cluster, sql
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import stats
-from ansible_collections.pgsizing.bench.plugins.module_utils.detached import clean_environment, run_state, stop_runs
+from ansible_collections.pgsizing.bench.plugins.module_utils.detached import (
+    WANTED,
+    clean_environment,
+    run_state,
+    stop_runs,
+    unblock_signals,
+)
 
 PLAYBOOK = str(Path(sys.executable).with_name("ansible-playbook"))
 SEED = 20
@@ -133,8 +139,15 @@ def run(argv: Sequence[str], output: Path, **options: Any) -> Cost:
     errors = output.with_name(output.name + ".err")
     with open(output, "wb") as out, open(errors, "wb") as err:
         begin = time.monotonic()
-        process = subprocess.Popen(argv, stdout=out, stderr=err, **{"stdin": subprocess.DEVNULL, **options})
+        # Interrupts wait until there is a child to end.
+        signal.pthread_sigmask(signal.SIG_BLOCK, WANTED)
         try:
+            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=unblock_signals, **options)
+        except OSError:
+            unblock_signals()
+            raise
+        try:
+            unblock_signals()
             _, status, usage = os.wait4(process.pid, 0)
         except BaseException:
             process.terminate()
@@ -174,7 +187,7 @@ _TPS = re.compile(r"^tps = ([\d.]+) \(without initial connection time\)$", re.MU
 
 def tps(work: Path, quick: bool) -> list[Figure]:
     """Run both sides in the order A B B A, each from the same start."""
-    pairs, duration = (2, 3) if quick else (10, 8)
+    pairs, duration = (2, 3) if quick else (10, 6)
     found: dict[str, list[float]] = {"toolkit": [], "bare": []}
     observer: list[float] = []
     with running_cluster(work / "cluster", SETTINGS) as cluster:
@@ -186,7 +199,8 @@ def tps(work: Path, quick: bool) -> list[Figure]:
                 value, cost = toolkit_run(cluster, work / f"toolkit-{pair}", duration)
                 observer.append(cost)
             else:
-                run(bare_argv(cluster, duration), work / "bare", env=clean_environment({"LC_ALL": "C"}))
+                # A session of its own, as a terminal and the toolkit's job have: the scheduler may share CPU out by session.
+                run(bare_argv(cluster, duration), work / "bare", env=clean_environment({"LC_ALL": "C"}), start_new_session=True)
                 value = parse_tps((work / "bare").read_text("utf-8"))
             found[side].append(value)
             say(f"tps: pair {pair} of {pairs}, {side} {value:.0f}")
@@ -347,7 +361,14 @@ def harness(work: Path, quick: bool) -> list[Figure]:
     try:
         for number in range(1 + again):
             results, log = work / f"results-{number}", work / f"run-{number}.log"
-            size = [f"duration={duration}", "ramp_up=0", f"repeats={repeats}", f"results_dir={results}", f"postgres_port={port}"]
+            size = [
+                "workload=pgbench",
+                f"duration={duration}",
+                "ramp_up=0",
+                f"repeats={repeats}",
+                f"results_dir={results}",
+                f"postgres_port={port}",
+            ]
             wall.append(play(["benchmark.yml", *where, *(word for option in size for word in ("-e", option))], log).wall_s)
             trials.append(trial_costs(results / "latest"))
             if len(trials[-1]) != repeats:

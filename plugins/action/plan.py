@@ -122,7 +122,8 @@ class ActionModule(ActionBase):
 
     def _inputs(self, configured: dict[str, Any]) -> tuple[dict[str, Any], list[str], list[str]]:
         """Return the inputs (``plan_*`` of the role, overridden by short names from the command line), what was ignored, what is wrong."""
-        known = set(INPUTS) | {name for workload in sites.WORKLOADS.values() for name in workload.OPTIONS}
+        modules = (*sites.WORKLOADS.values(), *sites.GENERATORS.values())
+        known = set(INPUTS) | {name for workload in modules for name in workload.OPTIONS}
         given, ignored, problems = command_line.inputs(self, configured, known)
         said = set(load_extra_vars(self._loader))
         problems += [

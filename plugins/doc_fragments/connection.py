@@ -1,4 +1,3 @@
-# -*- coding: utf-8 -*-
 # Copyright: pgsizing contributors
 # GNU General Public License v3.0 or later (see LICENSE)
 """Options that every workload action shares."""

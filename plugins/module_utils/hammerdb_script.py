@@ -64,7 +64,7 @@ exit $status
 _PRELUDE = r"""
 # Written for one run; reads no setting of an earlier one.
 namespace eval pgsizing {
-    variable failed {} result 0 complete 0 share 0.0 patched 0 tick 0 stopping 0
+    variable failed {} result 0 share 0.0 patched 0 tick 0 stopping 0
 }
 rename puts hdb_puts
 fconfigure stdout -buffering line

@@ -131,12 +131,12 @@ class Tally:
         for word, script, second in words:
             self.words[word.decode(), int(script)] += 1
             self.unprocessed_seconds[int(second)] += 1
-        for (second, script), count in Counter(zip(seconds, scripts)).items():  # noqa: B905
+        for (second, script), count in Counter(zip(seconds, scripts)).items():
             self.script_seconds[int(second), int(script)] += count
         for script in set(scripts):
             mine = latencies
             if len(distinct) > 1:
-                mine = [latency for latency, of in zip(latencies, scripts) if of == script]  # noqa: B905
+                mine = [latency for latency, of in zip(latencies, scripts) if of == script]
             self.histograms[int(script)].add(mine)
         return None
 

@@ -878,10 +878,10 @@ def parse_aggregate_log(lines: Iterable[str], lag: bool = False, skipped: bool =
             continue
         values = [int(cell) for cell in cells]
         start, n, rest = values[0], values[1], values[2:]
-        latency = dict(zip(_LATENCY_COLUMNS, rest[:4]))  # noqa: B905 - zip(strict=) is newer than the targets' Python
-        lags = dict(zip(_LATENCY_COLUMNS, rest[4:8])) if lag else {}  # noqa: B905
+        latency = dict(zip(_LATENCY_COLUMNS, rest[:4]))
+        lags = dict(zip(_LATENCY_COLUMNS, rest[4:8])) if lag else {}
         tail: dict[str, int | None] = dict.fromkeys(_TAIL_COLUMNS)
-        tail.update(zip(_TAIL_COLUMNS, rest[8:]))  # noqa: B905
+        tail.update(zip(_TAIL_COLUMNS, rest[8:]))
         if not skipped:
             tail["skipped"] = None
         intervals.append(

@@ -27,7 +27,7 @@ MIB = 2**20
 #: What holds when neither the user nor a recipe says anything.
 DEFAULTS: dict[str, Any] = {
     "size": "local",
-    "workload": "pgbench",
+    "workload": "tprocc",
     "engine": "postgres",
     "target": "managed",
     "postgres_source": "distro",
@@ -170,12 +170,14 @@ def build(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], list[st
         )
         return {}, problems
     workload = site.generators.get((workload_name, str(inputs.get("load_generator")))) or site.workloads[workload_name]
-    problems += _refused_inputs(inputs, explicit, workload)
+    problems += _refused_inputs(inputs, explicit, workload, site)
     storage, wrong = host_inputs.storage(inputs.get("storage") or {})
     kernel, wrong_kernel = host_inputs.kernel(inputs.get("kernel") or {})
     problems += [*wrong, *wrong_kernel]
 
-    asked, wrong = _parameters({k: v for k, v in given.items() if k not in INPUTS}, workload)
+    parameters_given = {k: v for k, v in given.items() if k not in INPUTS}
+    problems += _of_another_workload(parameters_given, workload_name, workload, site)
+    asked, wrong = _parameters({k: v for k, v in parameters_given.items() if k in workload.OPTIONS or not _knowing(k, site)}, workload)
     problems += wrong
     recipe_parameters, wrong = _parameters({k: v for k, v in recipe.items() if k not in INPUTS}, workload)
     parameters = {**_exclusive(recipe_parameters, asked, workload), **asked}
@@ -321,7 +323,7 @@ def _parameters_of(size: Mapping[str, Any], workload_name: str, workload: Module
     return coerce_all(given, workload.OPTIONS, where=f"size {size['name']}: workload: ")
 
 
-def _refused_inputs(inputs: Mapping[str, Any], explicit: Mapping[str, Any], workload: ModuleType) -> list[str]:
+def _refused_inputs(inputs: Mapping[str, Any], explicit: Mapping[str, Any], workload: ModuleType, site: Site) -> list[str]:
     """Return which inputs cannot be acted upon: none that was given is ever ignored."""
     problems = [
         f"{name}={inputs[name]}: {what} not part of this version"
@@ -330,7 +332,9 @@ def _refused_inputs(inputs: Mapping[str, Any], explicit: Mapping[str, Any], work
     ]
     generator = inputs.get("load_generator")
     if generator and generator != workload.LOAD_GENERATOR:
-        problems.append(f"load_generator: {generator!r} does not run {workload.WORKLOAD}; there is {workload.LOAD_GENERATOR}")
+        others = [name for runs, name in site.generators if runs == workload.WORKLOAD]
+        there = " and ".join([workload.LOAD_GENERATOR, *others])
+        problems.append(f"load_generator: {generator!r} does not run {workload.WORKLOAD}; there is {there}")
     if inputs["target"] == "existing":
         return problems + _changes_server(explicit, "")
     server = [name for name in ("login_host", "login_unix_socket") if explicit.get(name)]
@@ -361,6 +365,19 @@ def _published_run(given: Mapping[str, Any], site: Site, problems: list[str]) ->
         )
         return {}
     return {**site.recipes[str(name)], "id": name}
+
+
+def _knowing(name: str, site: Site) -> list[str]:
+    return [workload for workload, module in site.workloads.items() if name in module.OPTIONS]
+
+
+def _of_another_workload(given: Mapping[str, Any], name: str, workload: ModuleType, site: Site) -> list[str]:
+    """Return which parameters belong to other workloads than the one that is planned, with how to have that one."""
+    given = {k: v for k, v in given.items() if v is not None and v != ""}
+    wrong = {parameter: _knowing(parameter, site) for parameter in given if parameter not in workload.OPTIONS}
+    return [
+        f"{parameter}: {name} has no such parameter; {knows[0]} has: -e workload={knows[0]}" for parameter, knows in wrong.items() if knows
+    ]
 
 
 def _parameters(given: Mapping[str, Any], workload: ModuleType) -> tuple[dict[str, Any], list[str]]:

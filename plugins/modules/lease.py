@@ -495,7 +495,8 @@ class Lease:
         until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(lease.get("deadline", 0)))
         self.fail(
             f"the host is held by the experiment {other} until {until} at the latest. "
-            f"To take up that one: -e resume={other}. To free the host, end its controller or release its lease."
+            f"To take up that one: -e resume={other}. To free the host: end its controller, or run pgsizing.bench.release "
+            f"-e experiment_id={other}"
         )
 
     def fail(self, message: str) -> NoReturn:

@@ -82,9 +82,7 @@ def reach(host: str, port: int, connect: bool, timeout: float) -> tuple[str, str
     try:
         socket.create_connection(target[:2], timeout).close()
     except ConnectionRefusedError as error:
-        raise OSError(
-            f"port: {where} refuses {here} ({source}): nothing listens on that address, or a firewall rejects it"
-        ) from error
+        raise OSError(f"port: {where} refuses {here} ({source}): nothing listens on that address, or a firewall rejects it") from error
     except socket.timeout as error:
         raise OSError(f"host: no answer from {where} to {here} ({source}) within {timeout:g} s: a firewall or security group?") from error
     except OSError as error:

@@ -267,6 +267,7 @@ def test_a_dump_two_scripts_volumes_and_the_kernel(measured: Run, remote: Remote
     swappiness = bed.on("db", "cat /proc/sys/vm/swappiness")
     volume(bed, "1G", "data", "wal")
     options = {
+        "workload": "pgbench",
         "dataset": {"dump": str(dump)},
         "scripts": [{"file": str(tmp_path / "checkout.sql"), "weight": 7}, {"file": str(tmp_path / "look.sql"), "weight": 3}],
         "variants": {"base": {}, "async": {"gucs": {"synchronous_commit": "off"}}},

@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).parents[2]
 #: A whole run, on a machine that is busy with other things too.
 PATIENCE_S = 300.0
 #: The least that still is a measurement.
-SHORT = ("duration=3", "ramp_up=0", "clients=2", "scale=1", "repeats=1")
+SHORT = ("workload=pgbench", "duration=3", "ramp_up=0", "clients=2", "scale=1", "repeats=1")
 
 
 def free_port() -> int:
@@ -42,6 +42,8 @@ def target(link: Path) -> str:
 
 class Place:
     """Base directory, port and results of its own. The path is short: socket names are limited; servers may read it."""
+
+    patience_s = PATIENCE_S
 
     def __init__(self, environment: dict[str, str] | None = None) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="pgs-", dir="/tmp"))
@@ -168,7 +170,7 @@ class Run:
             assert value or self.process.poll() is None, f"the run ended before: {self.output}"
             return value
 
-        return wait_for(holds, PATIENCE_S)
+        return wait_for(holds, self.place.patience_s)
 
     def wait_step(self, step: str, trial: str | None = None) -> dict[str, Any]:
         """Wait for the first event of a step, of one trial if named."""
@@ -183,7 +185,7 @@ class Run:
         os.killpg(self.process.pid, signal.SIGINT)
 
     def end(self) -> int:
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(self.place.patience_s)
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -49,16 +49,21 @@ def make_site(machine: dict[str, Any] | None = None, inventory: dict[str, Any] |
     return Site(**{**made_up, **more})
 
 
+def _of_pgbench(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the inputs with the workload ``pgbench``, unless they say it themselves or name a run or a size that does."""
+    return given if {"workload", "reproduce", "size"} & set(given) else {"workload": "pgbench", **given}
+
+
 def make_plan(site: Site | None = None, **given: Any) -> dict[str, Any]:
     """Return the plan of these inputs, which must be without problems."""
-    plan, problems = planning.build(given, site or make_site())
+    plan, problems = planning.build(_of_pgbench(given), site or make_site())
     assert problems == []
     return plan
 
 
 def problems_of(site: Site | None = None, **given: Any) -> list[str]:
     """Return why these inputs cannot be planned."""
-    return planning.build(given, site or make_site())[1]
+    return planning.build(_of_pgbench(given), site or make_site())[1]
 
 
 def make_experiment(site: Site | None = None, **given: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ ADDRESSES = {"db": "10.89.9.11", "driver": "10.89.9.12"}
 SSH = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
 INVENTORY = "--inventory=inventories/testbed"
 #: The least that still is a measurement, on two hosts.
-SHORT = ("duration=5", "ramp_up=0", "clients=2", "scale=1", "repeats=1")
+SHORT = ("workload=pgbench", "duration=5", "ramp_up=0", "clients=2", "scale=1", "repeats=1")
 
 
 class Bed:
@@ -74,6 +74,8 @@ def raised() -> Iterator[Bed]:
 
 class RemotePlace(Place):
     """Results here, everything else on the hosts of the test-bed: base directory and port are the defaults there."""
+
+    patience_s = 900.0  # packages are installed on fresh hosts
 
     def own_options(self) -> dict[str, object]:
         return {"results_dir": str(self.results)}

@@ -103,11 +103,9 @@ def validate(params: Mapping[str, Any]) -> list[str]:
 
 
 def unsupported(params: Mapping[str, Any], version: str) -> list[str]:
-    """Return what is asked for and this HammerDB lacks, with the version that brought it."""
+    """Return what is asked for and this HammerDB lacks. At the plan it is not known yet: other programs' versions say nothing."""
     here = output.parse_version(version)
-    if output.version_tuple(here) < (4, 0):
-        return [f"HammerDB {here or version} is too old; 4.0 or later is needed"]
-    return []
+    return [f"HammerDB {here} is too old; 4.0 or later is needed"] if here and output.version_tuple(here) < (4, 0) else []
 
 
 def needs_dataset(params: Mapping[str, Any]) -> bool:

@@ -689,7 +689,7 @@ def _latency(report: Mapping[str, Any], p: Mapping[str, Any], digest: Mapping[st
     overall = (digest or {}).get("overall") or {}
     by_script = (digest or {}).get("scripts") or {}
     rows = []
-    for script, asked in zip(report["scripts"], [*scripts(p), *[None] * len(report["scripts"])]):  # noqa: B905
+    for script, asked in zip(report["scripts"], [*scripts(p), *[None] * len(report["scripts"])]):
         of_log = by_script.get(str(script["index"])) or {}
         rows.append(
             {

@@ -74,7 +74,7 @@ def test_the_experiment_is_written_before_anything_changes(controller: Controlle
     experiment = store.experiment
     validate(experiment, "experiment")
     assert experiment["plan"]["variants"][0]["parameters"]["clients"] == 2
-    assert experiment["experiment_id"].endswith("Z-local-pgbench")
+    assert experiment["experiment_id"].endswith("Z-local-tprocc")
     assert {t["state"] for t in experiment["journal"]["trials"].values()} == {"planned"}
     assert experiment["environment"]["controller"]["cores"] == 4
     assert result["changed"] is True
@@ -128,9 +128,9 @@ def test_callbacks_that_are_off_are_a_note(
 
 
 def test_the_command_line_wins_over_the_role(controller: Controller) -> None:
-    controller.extra = {"clients": "8", "scale": "2", "our_ticket": "X-1"}
+    controller.extra = {"clients": "8", "warehouses": "2", "our_ticket": "X-1"}
     parameters = controller.run(check=True, clients=2, duration=7)["plan"]["variants"][0]["parameters"]
-    assert (parameters["clients"], parameters["scale"], parameters["duration"]) == (8, 2, 7)
+    assert (parameters["clients"], parameters["warehouses"], parameters["duration"]) == (8, 2, 7)
     assert "our_ticket" in str(controller.action._display.v.call_args)
 
 
@@ -183,7 +183,7 @@ def test_allow_vars_lets_a_name_through(allowed: Any, controller: Controller) ->
 
 def test_every_reason_at_once(controller: Controller) -> None:
     controller.extra = {"sise": "xl", "clients": "many", "cache": "hot", "share_host": True}
-    said = controller.refused(clint=3, repeats=0, storage_wipe=["/dev/sdb"], scripts=[{"file": "/nosuch.sql"}])
+    said = controller.refused(workload="pgbench", clint=3, repeats=0, storage_wipe=["/dev/sdb"], scripts=[{"file": "/nosuch.sql"}])
     for reason in (
         "nothing was changed; 7 reason(s)",
         "sise: no such input",
@@ -221,15 +221,15 @@ def test_script_files_become_part_of_the_plan(controller: Controller, tmp_path: 
     (tmp_path / "mine.sql").write_text("SELECT 42;\n")
     monkeypatch.chdir(tmp_path)  # a path on the command line is relative to where the user stands
     controller.extra = {"scripts": '[{"file": "mine.sql", "weight": 3}]'}
-    parameters = controller.run(check=True)["plan"]["variants"][0]["parameters"]
+    parameters = controller.run(check=True, workload="pgbench")["plan"]["variants"][0]["parameters"]
     assert parameters["scripts"] == [{"weight": 3, "sql": "SELECT 42;\n", "name": "mine.sql"}]
     controller.extra = {"variants": {"a": {}, "b": {"scripts": [{"file": "mine.sql"}]}}}
-    variants = controller.run(check=True)["plan"]["variants"]
+    variants = controller.run(check=True, workload="pgbench")["plan"]["variants"]
     assert variants[1]["parameters"]["scripts"][0]["sql"] == "SELECT 42;\n"
 
 
 def test_scripts_that_are_no_list(controller: Controller) -> None:
-    assert "scripts[0]: 'mine.sql' is not a mapping" in controller.refused(scripts=["mine.sql"])
+    assert "scripts[0]: 'mine.sql' is not a mapping" in controller.refused(workload="pgbench", scripts=["mine.sql"])
 
 
 # secrets -------------------------------------------------------------------------------------------------------------------

@@ -33,8 +33,10 @@ def codes(plan: dict[str, Any]) -> list[str]:
 
 
 def test_nothing_given() -> None:
-    plan = make_plan()
-    assert (plan["size"], plan["workload"], plan["repeats"], plan["cache"], plan["reset"]) == ("local", "pgbench", 3, "as_is", "template")
+    plan, problems = planning.build({}, make_site())
+    assert problems == []
+    assert (plan["size"], plan["workload"], plan["repeats"], plan["cache"], plan["reset"]) == ("local", "tprocc", 3, "as_is", "template")
+    assert (plan["load_generator"], plan["role"], plan["headline"]) == ("builtin", "tprocc", "nopm")
     assert names(plan) == ["base"]
     assert plan["variants"][0]["base"] is True
     assert plan["variants"][0]["postgres"] == {"version": "15", "initdb": {}}
@@ -46,6 +48,17 @@ def test_nothing_given() -> None:
     assert setting(plan, "shared_buffers")["text"] == "4GB"  # the local profile: a quarter of the memory
     assert setting(plan, "shared_buffers")["origin"] == "profile local"
     assert plan["inputs"] == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"scale": 50}, "scale: tprocc has no such parameter; pgbench has: -e workload=pgbench"),
+        ({"workload": "pgbench", "warehouses": 4}, "warehouses: pgbench has no such parameter; tprocc has: -e workload=tprocc"),
+    ],
+)
+def test_a_parameter_of_another_workload(given: dict[str, Any], said: str) -> None:
+    assert planning.build(given, make_site())[1] == [said]
 
 
 def test_experiment_ids_sort_by_time() -> None:
@@ -98,7 +111,7 @@ def test_a_list_is_a_variant_axis() -> None:
     ]
     assert [v["parameters"]["clients"] for v in plan["variants"]] == [1, 1, 4, 4]
     assert plan["variants"][3]["differs"] == {"clients": 4, "protocol": "prepared"}
-    assert plan["inputs"] == {"clients": [1, 4], "protocol": ["simple", "prepared"]}
+    assert plan["inputs"] == {"workload": "pgbench", "clients": [1, 4], "protocol": ["simple", "prepared"]}
     assert plan["comparisons"]["count"] == 3
 
 

@@ -126,6 +126,7 @@ def test_what_cannot_be(given: dict[str, Any], text: str) -> None:
 def test_versions() -> None:
     assert hammerdb.unsupported(params(), "HammerDB CLI v3.3") == ["HammerDB 3.3 is too old; 4.0 or later is needed"]
     assert hammerdb.unsupported(params(), "HammerDB CLI v4.5") == []
+    assert hammerdb.unsupported(params(), "pgbench (PostgreSQL) 15.20") == []  # what a plan knows of the driver
 
 
 @pytest.mark.parametrize(
