@@ -116,6 +116,8 @@ _COUNTER = re.compile(r"(?P<tpm>\d+) (?P<database>.+?) tpm(?: @ (?P<clock>.+))?$
 _FAILED_CALL = re.compile(r"(?P<what>New Order|Payment|Order Status|Delivery|Stock Level) Procedure Error set RAISEERROR")
 _STATES = {"WAIT IDLE": "idle", "RUNNING": "running", "FINISH SUCCESS": "success", "FINISH FAILED": "failed"}
 _CALLS = {"New Order": "neword", "Payment": "payment", "Order Status": "ostat", "Delivery": "delivery", "Stock Level": "slev"}
+#: Lines that go on with the text of an error: libpq and the server write several.
+_MORE = re.compile(r"\s|connection to server|could not|Is the server|FATAL:|ERROR:|DETAIL:|HINT:|CONTEXT:|PL/pgSQL|SQL statement")
 #: What the driver without a timer prints for each transaction.
 _TEST_DRIVER = ("new order", "payment", "delivery", "stock level", "order status")
 _SECTION = re.compile(r"^(?:@[\d.]+ )?=== (?P<name>.*)$", re.MULTILINE)
@@ -182,18 +184,33 @@ def _new_run() -> dict[str, Any]:
 
 
 def _lines(text: str) -> Iterator[tuple[float | None, str]]:
-    """Yield ``(epoch or None, text)``. A line ``Timestamp n @ <clock>`` of the log file gives its time to the next one."""
+    """Yield ``(epoch or None, text)``, an error with all its lines as one.
+
+    A line ``Timestamp n @ <clock>`` of the log file gives its time to the next one.
+    """
     stamp: float | None = None
+    error: tuple[float | None, str] | None = None
     for raw in text.splitlines():
         found = _LINE.match(raw.replace("\r", ""))
         assert found
         line = found["text"].strip()
+        if error and line and not found["at"] and _MORE.match(found["text"]):
+            error = (error[0], f"{error[1]} {line}")
+            continue
+        if error:
+            yield error
+            error = None
         if line.startswith("Timestamp "):
             stamp = parse_clock(line)
-            continue
-        if line:
-            yield (float(found["at"]) if found["at"] else stamp), line
+        elif line:
+            one = (float(found["at"]) if found["at"] else stamp), line
             stamp = None
+            if line.startswith("Error"):
+                error = one
+            else:
+                yield one
+    if error:
+        yield error
 
 
 def _read_line(run: dict[str, Any], at: float | None, line: str) -> None:

@@ -90,7 +90,8 @@ def test_the_build_is_measured_and_complete(cluster: dict[str, Any], built: dict
         ("carriers", "SELECT min(o_carrier_id), max(o_carrier_id), count(DISTINCT o_carrier_id) FROM orders", "1|10|10"),
         ("delivery dates", "SELECT count(*) FROM order_line WHERE (ol_delivery_d IS NOT NULL) <> (ol_o_id < 2101)", "0"),
         ("amounts", "SELECT min(ol_amount), max(ol_amount) FROM order_line WHERE ol_o_id < 2101", "0.00|0.00"),
-        ("amounts", "SELECT min(ol_amount) > 0, max(ol_amount) > 9990, abs(avg(ol_amount) - 5000) < 50 FROM order_line WHERE ol_o_id > 2100",
+        ("amounts", "SELECT min(ol_amount) > 0, max(ol_amount) > 9990, abs(avg(ol_amount) - 5000) < 50 FROM order_line "
+         "WHERE ol_o_id > 2100",
          "t|t|t"),
         ("new orders", "SELECT min(no_o_id), max(no_o_id) FROM new_order", "2101|3000"),
         ("next order", "SELECT min(d_next_o_id), max(d_next_o_id) FROM district", "3001|3001"),
@@ -104,9 +105,11 @@ def test_the_build_is_measured_and_complete(cluster: dict[str, Any], built: dict
         ("last names", "SELECT count(DISTINCT c_last) FROM customer WHERE c_id <= 1000", "1000"),
         ("last names", "SELECT c_last FROM customer WHERE c_w_id = 1 AND c_d_id = 1 AND c_id IN (1, 372, 1000) ORDER BY c_id",
          "BARBARBAR\nPRICALLYOUGHT\nEINGEINGEING"),
-        ("lengths", "SELECT min(length(c_data)) >= 300, max(length(c_data)) <= 500, min(length(c_first)), max(length(c_first)) FROM customer",
+        ("lengths", "SELECT min(length(c_data)) >= 300, max(length(c_data)) <= 500, min(length(c_first)), max(length(c_first)) "
+         "FROM customer",
          "t|t|8|16"),
-        ("codes", "SELECT count(*) FROM customer WHERE c_zip !~ '^[0-9]{4}11111$' OR c_phone !~ '^[0-9]{16}$' OR c_state !~ '^[A-Z0-9]{2}$'",
+        ("codes", "SELECT count(*) FROM customer WHERE c_zip !~ '^[0-9]{4}11111$' OR c_phone !~ '^[0-9]{16}$' "
+         "OR c_state !~ '^[A-Z0-9]{2}$'",
          "0"),
         ("stock", "SELECT min(s_quantity), max(s_quantity), abs(avg(s_quantity) - 55) < 0.3 FROM stock", "10|100|t"),
         ("stock", "SELECT DISTINCT s_ytd, s_order_cnt, s_remote_cnt FROM stock", "0|0|0"),

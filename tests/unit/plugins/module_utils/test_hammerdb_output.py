@@ -423,6 +423,20 @@ def test_job_result_of_4_6() -> None:
     assert output.parse_job_result(text) == {"job_id": "6B0D", "nopm": 5, "tpm": 11, "database": "PostgreSQL"}
 
 
+def test_an_error_of_several_lines_is_one() -> None:
+    text = """\r@1796059296.324 Error in Virtual User 1: Connection to database failed
+connection to server at "127.0.0.1", port 56321 failed: FATAL:  sorry, too many clients already
+\r@1796059296.334 Vuser 1:FINISHED FAILED
+@1796059257.628 Error in Virtual User 2: server closed the connection unexpectedly
+\tThis probably means the server terminated abnormally
+\tbefore or while processing the request.
+"""
+    run = output.parse_run(text)
+    assert [e["text"].count("too many clients") for e in run["errors"]] == [1, 0]
+    assert run["errors"][1]["text"].endswith("before or while processing the request.")
+    assert run["users"][1]["state"] == "failed"
+
+
 def test_a_user_that_failed_has_failed() -> None:
     run = output.parse_run("Vuser 2:FINISHED FAILED\nVuser 2:RUNNING\nVuser 2:FINISHED SUCCESS\n2 = FINISH SUCCESS\n")
     assert (run["users"][2]["state"], output.workers(run)["failed"]) == ("failed", [2])
