@@ -134,6 +134,16 @@ class Cost(NamedTuple):
     peak_bytes: int
 
 
+def in_own_session() -> None:
+    """Prepare a child before its exec: as in a terminal of its own, where only we interrupt it.
+
+    The scheduler may share CPU out by session; the toolkit's job has one of its own, so has every command on the other side.
+    """
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a script starts in the background
+    unblock_signals()
+
+
 def run(argv: Sequence[str], output: Path, **options: Any) -> Cost:
     """Run a command to its end, standard output in ``output``; ``SideFailed`` with what it said when its status is not 0."""
     errors = output.with_name(output.name + ".err")
@@ -142,7 +152,7 @@ def run(argv: Sequence[str], output: Path, **options: Any) -> Cost:
         # Interrupts wait until there is a child to end.
         signal.pthread_sigmask(signal.SIG_BLOCK, WANTED)
         try:
-            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=unblock_signals, **options)
+            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=in_own_session, **options)
         except OSError:
             unblock_signals()
             raise
@@ -150,7 +160,7 @@ def run(argv: Sequence[str], output: Path, **options: Any) -> Cost:
             unblock_signals()
             _, status, usage = os.wait4(process.pid, 0)
         except BaseException:
-            process.terminate()
+            process.send_signal(signal.SIGINT)  # ansible-playbook ends its workers on this one only
             try:
                 process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
@@ -199,8 +209,7 @@ def tps(work: Path, quick: bool) -> list[Figure]:
                 value, cost = toolkit_run(cluster, work / f"toolkit-{pair}", duration)
                 observer.append(cost)
             else:
-                # A session of its own, as a terminal and the toolkit's job have: the scheduler may share CPU out by session.
-                run(bare_argv(cluster, duration), work / "bare", env=clean_environment({"LC_ALL": "C"}), start_new_session=True)
+                run(bare_argv(cluster, duration), work / "bare", env=clean_environment({"LC_ALL": "C"}))
                 value = parse_tps((work / "bare").read_text("utf-8"))
             found[side].append(value)
             say(f"tps: pair {pair} of {pairs}, {side} {value:.0f}")

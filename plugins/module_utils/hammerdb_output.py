@@ -117,7 +117,9 @@ _FAILED_CALL = re.compile(r"(?P<what>New Order|Payment|Order Status|Delivery|Sto
 _STATES = {"WAIT IDLE": "idle", "RUNNING": "running", "FINISH SUCCESS": "success", "FINISH FAILED": "failed"}
 _CALLS = {"New Order": "neword", "Payment": "payment", "Order Status": "ostat", "Delivery": "delivery", "Stock Level": "slev"}
 #: Lines that go on with the text of an error: libpq and the server write several.
-_MORE = re.compile(r"\s|connection to server|could not|Is the server|FATAL:|ERROR:|DETAIL:|HINT:|CONTEXT:|PL/pgSQL|SQL statement")
+_MORE = re.compile(
+    r"\s|connection to server|could not|Is the server|FATAL:|ERROR:|DETAIL:|HINT:|CONTEXT:|PL/pgSQL|SQL statement|can't |couldn't "
+)
 #: What the driver without a timer prints for each transaction.
 _TEST_DRIVER = ("new order", "payment", "delivery", "stock level", "order status")
 _SECTION = re.compile(r"^(?:@[\d.]+ )?=== (?P<name>.*)$", re.MULTILINE)
@@ -205,7 +207,7 @@ def _lines(text: str) -> Iterator[tuple[float | None, str]]:
         elif line:
             one = (float(found["at"]) if found["at"] else stamp), line
             stamp = None
-            if line.startswith("Error"):
+            if line.startswith(("Error", "While loading")):
                 error = one
             else:
                 yield one
@@ -237,7 +239,7 @@ def _read_line(run: dict[str, Any], at: float | None, line: str) -> None:
         run["overran"] = True
     elif re.match(r"(?:Error: )?Virtual Users exist, destroy|Error: Cannot \w+ .*Virtual Users", line):
         run["refusals"].append(line)
-    elif line.startswith(("Error: ", "Error:", "Failed to ")):
+    elif line.startswith(("Error:", "Failed to ", "While loading")):
         _add_error(run, None, re.sub(r"^Error: ?", "", line))
     else:
         _read_driver(run, line)

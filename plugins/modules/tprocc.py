@@ -18,7 +18,7 @@ description:
     nothing was measured.
 options:
   warehouses:
-    description: 'Warehouses of the data set, about 98 MB each. Default 10 without O(database_size).'
+    description: 'Warehouses of the data set, about 101 MB each. Default 10 without O(database_size).'
     type: int
   database_size:
     description: 'Size of the database, such as V(120GB), instead of O(warehouses).'

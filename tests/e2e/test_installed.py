@@ -1,19 +1,21 @@
 # GNU General Public License v3.0 or later (see LICENSE)
-"""The built and installed collection, from another folder, without the checkout's configuration."""
+"""The built and installed collection, from another folder, without the checkout's configuration and callbacks."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from support.e2e import REPOSITORY, SHORT, Place
+from support.e2e import REPOSITORY, SHORT, Place, codes, read
 
 GALAXY = Path(sys.executable).with_name("ansible-galaxy")
 
 
-def test_an_installed_collection_leaves_a_trial(prepared: Place, tmp_path: Path) -> None:
+def test_an_installed_collection_leaves_a_trial_and_minds_a_signal(prepared: Place, tmp_path: Path) -> None:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_")}
     built, installed, elsewhere = tmp_path / "built", tmp_path / "collections", tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -29,13 +31,21 @@ def test_an_installed_collection_leaves_a_trial(prepared: Place, tmp_path: Path)
     assert not [name for name in ("tests", ".venv", "results", "ansible.cfg", "collections", "benchmarks") if (root / name).exists()]
 
     prepared.environment = {"ANSIBLE_COLLECTIONS_PATH": str(installed)}
+    here: dict[str, Any] = {"playbook": "pgsizing.bench.benchmark", "cwd": elsewhere}
     try:
-        run = prepared.run(*SHORT, playbook="pgsizing.bench.benchmark", cwd=elsewhere)
+        ended = prepared.start(*SHORT, "duration=30", **here)
+        ended.wait_step("measured")
+        ended.signal(signal.SIGTERM)
+        assert ended.end() != 0
+        prepared.quiet()
+        run = prepared.run(*SHORT, **here)
     finally:
         prepared.environment = {}
+    assert [codes(t, "aborted") for t in ended.trials.values()] == [{"interrupted"}]
+    assert ended.journal["end"] is None  # nobody was left to write it
     (trial,) = run.trials.values()
     assert trial["verdict"] in ("valid", "suspect")
-    assert trial["environment"]["collection"] == {"version": root.joinpath("MANIFEST.json").read_text() and "0.1.0", "git_commit": None}
+    assert trial["environment"]["collection"] == {"version": read(root / "MANIFEST.json")["collection_info"]["version"], "git_commit": None}
     assert "callbacks_enabled = pgsizing.bench.artifacts, pgsizing.bench.progress" in run.words
     assert run.journal["end"]["state"] == "finished"
     assert (run.directory / "report.html").exists()

@@ -155,6 +155,21 @@ def test_check_mode_runs_nothing(place: Place, server: Server, tmp_path: Path) -
     assert not (tmp_path / "work").exists()
 
 
+def test_a_load_that_hangs_is_ended_at_its_deadline(place: Place, server: Server, tmp_path: Path) -> None:
+    options = {
+        **server.login,
+        "login_db": "bench",
+        "scripts": [{"sql": "SELECT pg_sleep(120);"}],
+        "clients": 1,
+        "duration": 1,
+        "ramp_up": 0,
+    }
+    _run, (result,) = play(place, tmp_path, [{ACTION: {**options, "deadline": 3, "work_dir": str(tmp_path / "work")}}])
+    assert result["verdict"] == "aborted", result
+    assert "deadline_exceeded" in {f["code"] for f in result["measurement"]["findings"]}
+    assert result["measurement"]["steps"][0]["elapsed_s"] < 60
+
+
 def test_one_backend_terminated_is_an_aborted_measurement_not_a_failed_task(place: Place, server: Server, tmp_path: Path) -> None:
     """An own script needs no data set; its client is terminated by itself."""
     script = "SELECT CASE WHEN random() < 0.05 THEN pg_terminate_backend(pg_backend_pid()) END;"

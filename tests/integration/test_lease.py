@@ -169,6 +169,7 @@ def test_a_new_controller_takes_up_its_lease_while_the_load_runs(base_dir: Path,
     renewed = lease(controller=controller_identity(os.getpid()))
     assert not renewed["changed"]
     assert renewed["lease"]["held"]
+    assert renewed["lease"]["jobs"] == ["load"]
     (base_dir / "jobs" / "load" / "go").touch()
     wait_for((base_dir / "jobs" / "load" / "result.json").exists)
     assert lease("e2", fails=True)["lease"]["holder"] == "e1"

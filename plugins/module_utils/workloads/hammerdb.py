@@ -65,7 +65,7 @@ COUNT_ROWS_PER_S = 10_000
 #: Clocks of driver and server that differ by less than this are taken for one: a psql may need as long to connect.
 SKEW_S = 2.0
 #: 4.10 brought checkschema; up to it the order counter is one off after any run.
-CHECKSCHEMA_FROM, COUNTER_FIXED_IN = (4, 10), (4, 11)
+CHECKSCHEMA_FROM, COUNTER_FIXED_IN, JOB_SUMMARY_FROM = (4, 10), (4, 11), (4, 12)
 CHECK_BOUND_S = 6 * 3600.0
 
 
@@ -563,7 +563,9 @@ def _profile(
 
 
 def _job_timing(run: Mapping[str, Any], step: Mapping[str, Any], version: str | None) -> dict[str, Any]:
-    """Return the summary from the job store, of this run's own job only."""
+    """Return the summary from the job store, of this run's own job only. Up to 4.11 it is not a summary but the last user's row."""
+    if output.version_tuple(version) < JOB_SUMMARY_FROM:
+        return {}
     texts = output.sections(step.get("stderr") or "")
     timing = output.parse_timing(texts.get(f"jobs {run['job_id']} timing", ""), version)
     return dict(timing["procs"]) if timing else {}

@@ -238,3 +238,15 @@ def test_one_that_was_lost_before_its_load_is_run_again(store: Store) -> None:
     write(store, "mark", trial_id=TRIAL, stage="restart")
     opened = write(store, "begin", trial_id=TRIAL)
     assert (opened["attempt"], opened["lost"]) == (2, False)
+
+
+def test_a_collected_run_has_the_hosts_and_settings_of_its_start_and_says_what_it_is(store: Store) -> None:
+    settings = {"findings": [], "non_default": [], "server_version": "15.20"}
+    write(store, "begin", trial_id=TRIAL)
+    write(store, "mark", trial_id=TRIAL, stage="measure", hosts={"server": {"cores": 4}, "driver": {"cores": 8}}, settings=settings)
+    write(store, "begin", trial_id=TRIAL)
+    write(store, "finish", trial_id=TRIAL, measurement=MEASURED)
+    (trial,) = store.trials()
+    assert "resumed" in [f["code"] for f in trial["findings"]]
+    assert (trial["environment"]["server"], trial["environment"]["driver"]) == ({"cores": 4}, {"cores": 8})
+    assert trial["environment"]["postgres"]["version"] == trial["comparison_key"]["server_version"] == "15.20"

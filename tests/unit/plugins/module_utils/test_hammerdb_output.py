@@ -437,6 +437,12 @@ connection to server at "127.0.0.1", port 56321 failed: FATAL:  sorry, too many 
     assert run["users"][1]["state"] == "failed"
 
 
+def test_a_program_that_does_not_start_says_why() -> None:
+    """A checkout of its repository in place of a release lacks packages."""
+    text = 'HammerDB CLI v4.12\nWhile loading module "ticklecharts"...\ncan\'t find package ticklecharts\n    while executing\n'
+    assert output.parse_run(text)["errors"][0]["text"].startswith('While loading module "ticklecharts"... can\'t find package')
+
+
 def test_a_user_that_failed_has_failed() -> None:
     run = output.parse_run("Vuser 2:FINISHED FAILED\nVuser 2:RUNNING\nVuser 2:FINISHED SUCCESS\n2 = FINISH SUCCESS\n")
     assert (run["users"][2]["state"], output.workers(run)["failed"]) == ("failed", [2])

@@ -288,6 +288,12 @@ def test_latencies_from_the_job_store_when_there_is_no_report() -> None:
     assert "profile_doubled" in codes(m)
 
 
+def test_job_store_up_to_4_11_holds_the_last_users_row() -> None:
+    text = shared("v4.12_run_vu4_sp_prof_allw").replace("HammerDB CLI v4.12", "HammerDB CLI v4.11")
+    m = hammerdb.result(params(clients=4, time_profile=True), [step(err=text)])
+    assert m["latency"]["scripts"] == [] and "profile_missing" in codes(m)
+
+
 def test_a_stale_profile_is_not_taken() -> None:
     """The report of an earlier run in the same file: its time is before this run's start."""
     one = captured("4.12")

@@ -78,7 +78,7 @@ def codes(measurement: dict[str, Any]) -> set[str]:
     ("given", "expected"),
     [
         ({}, {"warehouses": 10, "clients": 4, "duration": 60, "ramp_up": 20, "threads": 2, "load_sessions": 2, "mode": "hammerdb"}),
-        ({"database_size": "120GB"}, {"warehouses": 1315, "database_size": None}),
+        ({"database_size": "120GB"}, {"warehouses": 1275, "database_size": None}),
         ({"database_size": "1MB"}, {"warehouses": 1}),
         ({"warehouses": 600, "clients": 96}, {"warehouses": 600, "threads": 2}),
         ({"clients": 1}, {"threads": 1}),
