@@ -54,7 +54,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from ansible import constants, context
+from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.callback import CallbackBase
+from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import dump_json, to_plain
 from ansible_collections.pgsizing.bench.plugins.module_utils.progress_line import NAMED_BY, experiment_of
@@ -277,8 +279,8 @@ class CallbackModule(CallbackBase):
             with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
                 self._display.display(
                     f"\npgsizing: experiment {self._id} {state} with {len(unfinished)} of {len(journal['trials'])} trials to do."
-                    f"\n  resume:    {shlex.join(_command(context.CLIARGS.get('args') or ['benchmark.yml'], *_resume(store)))}"
-                    f"\n  tear down: {shlex.join(_command(['pgsizing.bench.teardown'], *_hosts(store)))}"
+                    f"\n  resume:    {shlex.join(_command(context.CLIARGS.get('args') or ['benchmark.yml'], *_resume(store), *_place()))}"
+                    f"\n  tear down: {shlex.join(_command(['pgsizing.bench.teardown'], *_hosts(store), *_place()))}"
                 )
         if state == "interrupted" and store.experiment["plan"]["where"]["provider"] == "inventory":
             self._release(store)
@@ -382,6 +384,12 @@ def _resume(store: Store) -> list[str]:
     if store.directory.parent.resolve() != Path("results").resolve():
         options += ["-e", f"results_dir={store.directory.parent}"]
     return options
+
+
+def _place() -> list[str]:
+    """Return the input that says where we live on a host, if this command line says so."""
+    base_dir = load_extra_vars(DataLoader()).get("postgres_base_dir")  # read once by Ansible, and kept
+    return ["-e", f"postgres_base_dir={base_dir}"] if base_dir else []
 
 
 def _hosts(store: Store) -> list[str]:

@@ -92,6 +92,7 @@ def test_ctrl_c_in_every_stage_then_resume(fresh: Place) -> None:
         assert (end["state"], end["cause"]) == ("interrupted", "SIGINT"), f"{stage}: {end}\n{run.output}"
         if stage != "report":
             assert f"-e resume={experiment_id}" in run.words, f"{stage}: {run.output}"
+            assert run.words.count(f"-e postgres_base_dir={fresh.base_dir}") == 2  # to resume, to tear down
         if stage == "measured":
             (trial,) = run.trials.values()
             assert trial["verdict"] == "aborted"
