@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from support.e2e import SHORT, Place, Run, codes
 
+from ansible_collections.pgsizing.bench.plugins.module_utils.summary import figure
+
 VARIANTS = {
     "base": {},
     "big": {"gucs": {"shared_buffers": "64MB", "work_mem": "8MB", "checkpoint_timeout": "7min"}},
@@ -64,13 +66,13 @@ def test_a_published_run_stands_beside_the_measured_one(prepared: Place) -> None
         (10, 2, "simple")
     }
     report = " ".join((run.directory / "report.md").read_text().split())
-    for figure in ("132.559344", "75.438", "209.944478", "47.632", "30.29"):
-        assert figure in report, f"published {figure}"
+    for value in ("132.559344", "75.438", "209.944478", "47.632", "30.29"):
+        assert value in report, f"published {value}"
     for variant in ("128MB", "1GB"):
         measured = trial(run, variant)
         assert measured["counts"]["processed"] == 10 * plan["variants"][0]["parameters"]["transactions"]
         for value in (measured["metrics"]["tps"]["value"], measured["latency"]["average"]):
-            assert f"| {value:.4g} |" in report, value
+            assert f"| {figure(value)} |" in report, value
     loaded = next(iter(run.experiment["environment"]["datasets"].values()))["load_seconds"]
     assert f"| {loaded:.4g} |" in report
     assert "shape only" in report

@@ -34,7 +34,7 @@ def remote(bed: Bed, before: dict[str, dict[str, str]]) -> Iterator[RemotePlace]
     here.run(INVENTORY, playbook="playbooks/teardown.yml")
     for host, was in before.items():
         now = bed.state(host)
-        assert {what: set(now[what].splitlines()) ^ set(was[what].splitlines()) for what in was} == dict.fromkeys(was, set())
+        assert {what: set(now[what].splitlines()) ^ set(was[what].splitlines()) for what in was} == {what: set() for what in was}
     here.remove()
 
 
