@@ -44,5 +44,5 @@ if [ ! -e "$stamp" ]; then
 fi
 if [ "$kind" = test ]; then
     command -v dpkg-query >/dev/null 2>&1 || { echo "setup: the tests need Debian or Ubuntu" >&2; exit 1; }
-    packages postgresql postgresql-contrib mawk tmux chromium chromium-driver procps
+    packages postgresql postgresql-contrib mawk tcl tmux chromium chromium-driver procps
 fi
