@@ -3,13 +3,20 @@ PLAYBOOK = .venv/bin/ansible-playbook
 PYTEST = .venv/bin/pytest
 PYTHON_FILES = plugins tests tools benchmarks
 
-.PHONY: benchmark test lint types unit integration e2e test-hammerdb testbed testbed-down speed catalogues setup setup-test clean
+.PHONY: benchmark test test-more lint types unit integration e2e test-hammerdb testbed testbed-down speed catalogues setup setup-test clean
 
 benchmark: setup
 	$(PLAYBOOK) benchmark.yml $(ARGS)
 
+# What takes long or a test-bed has a target of its own: test-more.
+MORE = tests/integration/test_hammerdb.py tests/integration/test_storage.py tests/integration/test_tprocc.py \
+	tests/e2e/test_hammerdb.py tests/e2e/test_interrupts.py tests/e2e/test_testbed.py tests/e2e/test_tprocc.py
+
 test: setup-test lint types
-	$(PYTEST) tests/unit tests/integration tests/e2e
+	$(PYTEST) tests/unit tests/integration tests/e2e $(addprefix --ignore=,$(MORE))
+
+test-more: setup-test
+	$(PYTEST) $(MORE)
 
 setup:
 	@tools/setup.sh
