@@ -28,7 +28,7 @@ lint: setup-test
 	.venv/bin/ruff check $(PYTHON_FILES)
 	.venv/bin/ruff format --check $(PYTHON_FILES)
 	.venv/bin/yamllint --strict .
-	PATH=$(CURDIR)/.venv/bin:$$PATH .venv/bin/ansible-lint --profile production --offline
+	PATH=$(CURDIR)/.venv/bin:$$PATH .venv/bin/ansible-lint --profile production --offline roles playbooks
 
 types: setup-test
 	.venv/bin/mypy plugins/module_utils plugins/plugin_utils
