@@ -16,6 +16,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import plan as planning
+from ansible_collections.pgsizing.bench.plugins.module_utils import plan_estimate, plan_place
 from ansible_collections.pgsizing.bench.plugins.module_utils.detached import controller_identity
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding
 from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import (
@@ -55,6 +56,7 @@ class ActionModule(ActionBase):
                 "base_dir": {"type": "str", "default": ""},
                 "look": {"type": "bool", "default": False},
                 "seen": {"type": "list", "elements": "dict", "default": []},
+                "hammerdb": {"type": "dict", "default": {}},
             }
         )
         args = to_plain(args)
@@ -63,9 +65,11 @@ class ActionModule(ActionBase):
             self._refuse(problems)
             return {**result, **({"hosts": []} if args["look"] else self._resume(given))}
         inventory = self._inventory(task_vars or {})
-        port = coerce_all({"postgres_port": given.get("postgres_port")}, INPUTS)[0].get("postgres_port", planning.DEFAULTS["postgres_port"])
+        port = coerce_all({"postgres_port": given.get("postgres_port")}, INPUTS)[0].get(
+            "postgres_port", plan_place.DEFAULTS["postgres_port"]
+        )
         if args["look"]:
-            hosts = planning.inventory_hosts({k: v for k, v in given.items() if k in INPUTS}, inventory)
+            hosts = plan_place.inventory_hosts({k: v for k, v in given.items() if k in INPUTS}, inventory)
             return {**result, "hosts": list(dict.fromkeys(hosts)), "port": port, "majors": list(catalogue.majors("postgres"))}
         site = sites.site(
             sizes=args["sizes"],
@@ -77,8 +81,9 @@ class ActionModule(ActionBase):
             spec=self._spec(given, problems),
             dump=self._dump(given, problems),
             seen={r["item"]: r.get("machine") or {"unseen": _why_not(r)} for r in args["seen"]},
+            hammerdb={key: str(value) for key, value in args["hammerdb"].items()},
         )
-        given |= self._with_scripts(given, problems)
+        given |= self._with_scripts(given, problems) | self._with_passfile(given, problems)
         plan, wrong = planning.build(given, site)
         self._refuse(problems + wrong)
         if given.get("login_password"):
@@ -98,10 +103,10 @@ class ActionModule(ActionBase):
             "created": site.now,
             "collection": sites.collection(),
             "plan": plan,
-            "environment": {"controller": {k: v for k, v in site.machine.items() if k != "locales"}, "datasets": {}},
+            "environment": {"controller": {k: v for k, v in site.machine.items() if k not in ("locales", "devices")}, "datasets": {}},
             "journal": {"trials": {t["id"]: {"state": "planned", "attempt": 1} for t in plan["trials"]}, "stages": {}, "end": None},
         }
-        self._display.display("\n".join(plan_text(experiment, planning.machine_of(plan["where"], site))))
+        self._display.display("\n".join(plan_text(experiment, plan_place.machine_of(plan["where"], site))))
         if ignored:
             self._display.v(f"not inputs of pgsizing, ignored: {', '.join(ignored)}")
         # The plan is shown before it is refused: what it would cost is what the user has to see.
@@ -138,9 +143,11 @@ class ActionModule(ActionBase):
 
     def _warn_of_password(self, password: str) -> None:
         if weak_secret(password):
-            self._display.warning("login_password is short or a common word: where Ansible masks it, it masks innocent text too")
+            self._display.warning("login_password is short, a number or a common word: where Ansible masks it, it masks innocent text too")
         if any("login_password" in text for text in context.CLIARGS.get("extra_vars") or () if not text.startswith("@")):
-            self._display.warning("login_password on the command line is seen by every user of this machine; give it by -e @FILE")
+            self._display.warning(
+                "login_password on the command line is seen by every user of this machine; give it by -e @FILE, or give login_passfile"
+            )
 
     def _inventory(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         """Say which groups there are, whether the user gave an inventory, and whether it names this machine only."""
@@ -173,10 +180,21 @@ class ActionModule(ActionBase):
         if not name:
             return None
         try:
-            return {"name": str(name), "document": json.loads(Path(self._find_file(str(name))).read_text(encoding="utf-8"))}
+            return {"name": str(name), "document": json.loads(Path(self._find_file(str(name))).read_text(encoding="utf-8-sig"))}
         except (AnsibleError, OSError, ValueError) as error:
             problems.append(f"spec: {name!r} cannot be read: {str(error).splitlines()[0]}")
             return None
+
+    def _with_passfile(self, given: dict[str, Any], problems: list[str]) -> dict[str, Any]:
+        """Return the whole path of the password file; libpq would pass over one that others may read."""
+        if not given.get("login_passfile"):
+            return {}
+        path = Path(str(given["login_passfile"])).expanduser().absolute()
+        if not path.is_file():
+            problems.append(f"login_passfile: there is no file {path}")
+        elif path.stat().st_mode & 0o077:
+            problems.append(f"login_passfile: {path} can be read by others, so libpq ignores it; chmod 600 {path}")
+        return {"login_passfile": str(path)}
 
     def _dump(self, given: dict[str, Any], problems: list[str]) -> dict[str, Any] | None:
         """Return what the dump is that the input ``dataset`` names: ``{path, format, bytes, sha256, jobs}``."""
@@ -239,7 +257,8 @@ class ActionModule(ActionBase):
             "reset": plan["reset"],
             "trials": [i for i, t in experiment["journal"]["trials"].items() if t["state"] != "finished"],
             "target": plan["target"],
-            "clusters": planning.clusters(plan),
+            "clusters": plan_estimate.clusters(plan),
+            "connections": plan["connections"],
             "keep": plan["keep"],
             "port": plan["port"],
             "source": plan["postgres_source"],

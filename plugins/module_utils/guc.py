@@ -79,7 +79,7 @@ def equal(entry: Mapping[str, Any], a: Any, b: Any) -> bool:
     """Whether the values ``a`` (asked for) and ``b`` (of the server) of ``entry`` mean the same.
 
     Numbers are compared in base units (reals to the six digits that the server prints), bools and enums by meaning, texts
-    verbatim except for those that the server rewrites (DateStyle, time zones, client_encoding). Never raises.
+    verbatim except for those that the server rewrites (DateStyle, time zones, client_encoding, …). Never raises.
     """
     try:
         first, second = (parse_value(entry, x)["value"] for x in (a, b))
@@ -89,6 +89,11 @@ def equal(entry: Mapping[str, Any], a: Any, b: Any) -> bool:
         return math.isclose(first, second, rel_tol=1e-5)
     rewritten = _REWRITTEN.get(str(entry.get("name")).lower())
     return bool(rewritten(first, second)) if rewritten else bool(first == second)
+
+
+def _same_in_catalog(asked: str, actual: str) -> bool:
+    """A session shows ``english`` with its schema."""
+    return asked.removeprefix("pg_catalog.") == actual.removeprefix("pg_catalog.")
 
 
 def _same_datestyle(asked: str, actual: str) -> bool:
@@ -101,7 +106,13 @@ def _same_word(asked: str, actual: str) -> bool:
     return re.sub(r"[^a-z0-9+]", "", asked.lower()) == re.sub(r"[^a-z0-9+]", "", actual.lower())
 
 
-_REWRITTEN = {"datestyle": _same_datestyle, "timezone": _same_word, "log_timezone": _same_word, "client_encoding": _same_word}
+_REWRITTEN = {
+    "datestyle": _same_datestyle,
+    "timezone": _same_word,
+    "log_timezone": _same_word,
+    "client_encoding": _same_word,
+    "default_text_search_config": _same_in_catalog,
+}
 
 
 def _text(raw: Any) -> str:
@@ -212,7 +223,7 @@ class _Resolver:
         self.version = f"PostgreSQL {catalogue['major']}"
         self.engine, self.origin, self.reasons, self.strict = engine, origin, reasons, strict
         self.wal_segment_size = wal_segment_size
-        self.locales = None if locales is None else {_locale(name) for name in locales} | {"c", "posix"}
+        self.locales = None if locales is None else {_locale(name) for name in locales} | {"C", "POSIX"}
         self.loaded = {"plpgsql", *loaded}
         self.settings: dict[str, dict[str, Any]] = {}
         self.findings: list[dict[str, Any]] = []
@@ -231,9 +242,9 @@ class _Resolver:
     def take(self, asked: Any, raw: Any) -> None:
         """Resolve one setting."""
         if not isinstance(asked, str) or not NAME.fullmatch(asked):
-            self.problems.append(f"{asked!r} is not a name of a setting")
+            self.problems.append(f"{asked!r} is not a name of a setting{self.hint(str(asked))}")
             return
-        if isinstance(raw, str) and raw.strip() == "(disabled)":
+        if isinstance(raw, str) and raw.strip().lower() == "(disabled)":
             # SHOW prints this for archive_command while archiving is off; as a command it would fail for ever.
             self.note("guc_cleaned", f"{asked} = (disabled) is a display text: read as not set", asked, raw)
             return
@@ -290,8 +301,8 @@ class _Resolver:
                 return
             parsed = parse_value(entry, adapted)
         except ValueError as error:
-            if not self.strict and entry["vartype"] in ("integer", "real") and not re.search(r"\d", str(raw)):
-                self.note("guc_cleaned", f"{asked} = {raw} is a text in a column of numbers: read as not set", asked, raw)
+            if not self.strict and _is_remark(entry, str(raw)):
+                self.note("guc_cleaned", f"{asked} = {raw} is a remark, no value: read as not set", asked, raw)
             else:
                 self.problems.append(f"{asked}: {error}")
             return
@@ -327,7 +338,7 @@ class _Resolver:
     def locale(self, name: str, value: Any) -> Any:
         """Return the locale, or C where the host lacks it; a profile's messages are English, so that the log can be read."""
         text = _text(value)
-        english = self.strict or _locale(text) in ("", "c", "posix")
+        english = self.strict or _locale(text) in ("", "C", "POSIX")
         if name == "lc_messages" and not english:
             self.note("locale_replaced", f"{name} = C instead of {text}: the server log is read in English", name, value)
             return "C"
@@ -368,9 +379,19 @@ class _Resolver:
             majors = ", ".join(str(major) for major in self.catalogue["elsewhere"][key])
             self.drop("guc_removed", name, raw, f"exists in PostgreSQL {majors}, not in {self.catalogue['major']}")
         else:
-            near = difflib.get_close_matches(key, self.known_as, n=1, cutoff=0.6)
-            hint = f"; did you mean {self.known_as[near[0]]}?" if near else ""
-            self.problems.append(f"{name}: {self.version} has no such setting{hint}")
+            self.problems.append(f"{name}: {self.version} has no such setting{self.hint(name)}")
+
+    def hint(self, name: str) -> str:
+        """Name the setting that is probably meant: a misspelt one, else the shortest whose words begin as all words of the name do."""
+        words = re.findall(r"[^\W_](?:[^\W_]|\.)*", name.lower())
+        key = "_".join(words)
+        settable = [known for known in self.known_as if not self.fixed(known)]
+        near = difflib.get_close_matches(key, settable, n=1, cutoff=0.9)
+        if not near and len(key) > 3:
+            longer = [known for known in settable if all(any(k.startswith(w) for k in known.split("_")) for w in words)]
+            near = sorted(longer, key=lambda known: (not known.startswith(key), len(known)))[:1]
+        near = near or difflib.get_close_matches(key, settable, n=1, cutoff=0.75)
+        return f"; did you mean {self.known_as[near[0]]}?" if near else ""
 
     def removed(self, name: str, raw: Any) -> None:
         version, neutral, why = names.REMOVED[name.lower()]
@@ -388,6 +409,9 @@ class _Resolver:
         except ValueError as error:
             self.problems.append(f"{name}: {error}")
             return
+        if "\0" in text:
+            self.problems.append(f"{name}: must not contain a zero byte")
+            return
         self.put(name, {"raw": raw, "text": text, "value": text, "unit": None, "bytes": None}, None, name)
 
     def check_libraries(self) -> None:
@@ -401,8 +425,20 @@ class _Resolver:
 
 def _locale(name: str) -> str:
     """``en_US.UTF-8`` and ``en_US.utf8`` are one locale."""
-    language, dot, codeset = name.lower().partition(".")
-    return language + dot + re.sub(r"[^a-z0-9]", "", codeset)
+    language, dot, codeset = name.partition(".")
+    return language + dot + re.sub(r"[^a-z0-9]", "", codeset.lower())
+
+
+def has_locale(name: str, locales: Iterable[str]) -> bool:
+    """Whether a host with these locales (``locale -a``) has the one of that name."""
+    return _locale(name) in {"C", "POSIX", *map(_locale, locales)}
+
+
+def _is_remark(entry: Mapping[str, Any], raw: str) -> bool:
+    """Whether ``raw`` is what a table says in place of a value, such as ``Varies based on size``; a wrong value is none."""
+    if entry["vartype"] in ("integer", "real"):
+        return not re.match(r"\s*[-+]?\.?\d", raw)
+    return entry["vartype"] in ("bool", "enum") and len(raw.split()) > 1
 
 
 def _library(name: str) -> str:
@@ -423,12 +459,16 @@ def import_settings(
     same in any version: units that changed (min/max_wal_size, segments up to 9.6), values that changed meaning. Names are
     left to :func:`resolve`. Returns the new mapping, findings and problems.
     """
-    version = None if major is None else float(".".join(str(major).split(".")[:2]))
+    known = re.search(r"\d+(?:\.\d+)?", str(major))  # also of "18beta1"; what is no version is not known
+    version = float(known.group()) if known else None
     result, findings, problems = dict(asked), [], []
     for name, raw in asked.items():
         key = str(name).lower()
         try:
             if key in ("min_wal_size", "max_wal_size") and not units.split(_text(raw))[1]:
+                if units.to_base(_text(raw), None) < 0:
+                    problems.append(f"{name}: {raw} is less than nothing")
+                    continue
                 if version is None:
                     problems.append(f"{name} = {raw}: segments up to 9.6, MB since 10: give the unit or the version it was written for")
                     continue
@@ -439,7 +479,7 @@ def import_settings(
                 findings.append(finding("guc_unitless", message, name=name, raw=raw, text=result[name]))
             elif key == "effective_io_concurrency" and version and version < 13 and units.to_base(_text(raw), None) > 1:
                 old = int(units.to_base(_text(raw), None))
-                result[name] = round(sum(old / n for n in range(1, old + 1)))
+                result[name] = min(1000, round(sum(old / n for n in range(1, old + 1))))  # the most that is allowed
                 message = f"{name} = {old} of PostgreSQL {major} is {result[name]} since 13: it counts requests, not drives"
                 findings.append(finding("guc_renamed", message, name=name, raw=raw, translated=result[name]))
             elif key == "password_encryption" and version and version < 14 and _text(raw).lower() not in ("md5", "scram-sha-256"):
@@ -513,7 +553,7 @@ def check_effect(
         if found:
             findings.append(found)
     for name, row in live.items():
-        if row.get("pending_restart") and name not in asked:
+        if _is_pending(row) and name not in asked:
             message = f"{name} waits for a restart of the server: {_shown(row)} still holds"
             findings.append(_not_in_effect(message, name, None, row))
     for name, where in sorted(_auto_conf(live.values(), in_files).items()):
@@ -533,7 +573,7 @@ def _effect(setting: Mapping[str, Any], row: Mapping[str, Any] | None, live: Map
         if "." in name and library not in loaded_libraries(live, "setting"):
             return finding("guc_placeholder", f"{name} has no effect on the server: nothing loaded defines it", name=name, asked=text)
         return _not_in_effect(f"{name} = {text}: the server has no such setting", name, text, None)
-    if row.get("pending_restart"):
+    if _is_pending(row):
         return _not_in_effect(f"{name} = {text} waits for a restart of the server: {_shown(row)} still holds", name, text, row)
     if equal(row, text, row["setting"]):
         return None
@@ -547,6 +587,11 @@ def _effect(setting: Mapping[str, Any], row: Mapping[str, Any] | None, live: Map
     where = row.get("sourcefile") or row.get("source")
     because = f" ({error})" if error else ""
     return _not_in_effect(f"{name} = {text} is not in effect: the server has {_shown(row)}, from {where}{because}", name, text, row)
+
+
+def _is_pending(row: Mapping[str, Any]) -> bool:
+    """``pending_restart`` of a row, which a driver gives as a bool and psql as a letter."""
+    return str(row.get("pending_restart") or "f").lower() in ("t", "true", "on", "1")
 
 
 def _not_in_effect(message: str, name: str, asked: str | None, row: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -603,6 +648,10 @@ def conflicts(settings: Mapping[str, Mapping[str, Any]], *, memory_bytes: int | 
             problems.append("wal_level: minimal needs max_wal_senders = 0")
         if _value(settings, "archive_mode", "off") != "off":
             problems.append("wal_level: minimal needs archive_mode = off")
+        if _value(settings, "summarize_wal", False):
+            problems.append("wal_level: minimal needs summarize_wal = off")
+    if _value(settings, "huge_pages", "try") == "on" and _value(settings, "shared_memory_type", "mmap") != "mmap":
+        problems.append("huge_pages: on needs shared_memory_type = mmap")
     for name in ("min_wal_size", "max_wal_size"):
         size = settings[name]["bytes"] if name in settings else None
         if size is not None and size < 2 * wal_segment_size:
@@ -670,7 +719,9 @@ def lint(
         message = "archive_mode is on without archive_command or archive_library: WAL is kept until the disk is full"
         findings.append(finding("wal_disk", message))
     asked = _value(settings, "huge_pages", None)
-    if asked in ("on", "try") and huge_pages_free is not None:
+    # Pages of another size than the host's own are counted elsewhere.
+    other_size = "huge_page_size" in settings and _amount(settings, "huge_page_size") not in (0, huge_page_bytes)
+    if asked in ("on", "try") and huge_pages_free is not None and not other_size:
         needed = huge_pages_needed(shared_memory_bytes(settings), huge_page_bytes)
         if needed > huge_pages_free:
             effect = "the server will not start" if asked == "on" else "the server will do without"

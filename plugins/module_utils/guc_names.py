@@ -62,6 +62,8 @@ INTERNAL = {
 
 #: Old name -> name since; the translation works in both directions.
 RENAMED = {
+    "sort_mem": "work_mem",  # 8.0; the server still takes these two
+    "vacuum_mem": "maintenance_work_mem",  # 8.0
     "unix_socket_directory": "unix_socket_directories",  # 9.3
     "replication_timeout": "wal_sender_timeout",  # 9.3
     "min_parallel_relation_size": "min_parallel_table_scan_size",  # 10
@@ -79,6 +81,12 @@ SEGMENTS = {
 
 #: Name -> (version without it, value that this version behaves like or ``None`` for any, what became of it).
 REMOVED: dict[str, tuple[str, str | None, str]] = {
+    "max_fsm_pages": ("8.4", None, "the free space map sizes itself"),
+    "max_fsm_relations": ("8.4", None, "the free space map sizes itself"),
+    "add_missing_from": ("9.0", "off", "a query names all its tables"),
+    "silent_mode": ("9.2", None, "pg_ctl takes its place"),
+    "wal_sender_delay": ("9.2", None, "senders are woken when there is something to send"),
+    "krb_srvname": ("9.4", None, "native Kerberos authentication is gone"),
     "ssl_renegotiation_limit": ("9.5", None, "connections are no longer renegotiated"),
     "sql_inheritance": ("10", "on", "queries always include child tables"),
     "replacement_sort_tuples": ("11", None, "sorts no longer use replacement selection"),
@@ -95,8 +103,8 @@ REMOVED: dict[str, tuple[str, str | None, str]] = {
 }
 
 _EPAS = """
-    custom_variable_classes db_dialect default_heap_fillfactor default_with_rowids enable_hints icu_short_form
-    nls_length_semantics odbc_lib_path optimizer_mode oracle_home qreplace_function query_rewrite_enabled
+    custom_variable_classes data_encryption_key_unwrap_command db_dialect default_heap_fillfactor default_with_rowids enable_hints
+    icu_short_form nls_length_semantics odbc_lib_path optimizer_mode oracle_home qreplace_function query_rewrite_enabled
     query_rewrite_integrity timed_statistics trace_hints
 """
 EPAS_NAMES = frozenset(_EPAS.split())

@@ -35,6 +35,8 @@ def sizes(
     """
     before = len(problems)
     names = [str(name) for name in (asked if isinstance(asked, list) else [asked])]
+    if not names:
+        problems.append("size: an empty list")
     entries: dict[str, Any] = {}
     for name in names:
         if name in known or (spec_file and not named):
@@ -108,6 +110,7 @@ def check(
     budget_usd: float,
     accept_unknown_cost: bool,
     today: datetime.date,
+    hammerdb: Mapping[str, str],
 ) -> list[str]:
     """Add ``hardware``, ``cost`` and ``refused`` to a plan whose machines are to be bought, and the findings of the preflight.
 
@@ -132,6 +135,7 @@ def check(
                 copy_bytes=max(stored.values()) if plan["reset"] == "template" else 0,
                 seconds=plan["estimate"]["seconds"],
                 load_generator=plan["load_generator"],
+                hammerdb=hammerdb,
             )
             found += remarks
             problems += wrong

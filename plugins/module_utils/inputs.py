@@ -2,7 +2,7 @@
 """The inputs of ``benchmark.yml``: which exist, of what type, and how text from the command line becomes values.
 
 ``INPUTS`` is in the shape of an Ansible argument spec (``type``, ``choices``, ``elements``) without defaults: those are
-the role ``plan``'s. Parameters of a workload are described by the workload itself, in the same shape.
+the role ``plan``'s. Parameters of a workload are described by the workload itself, in the same shape; ``unit`` is of time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.pgsizing.bench.plugins.module_utils.units import TIMES, UnitError, parse_time
+
 Spec = Mapping[str, Mapping[str, Any]]
 
 INPUTS: dict[str, dict[str, Any]] = {
@@ -21,7 +23,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "reproduce": {"type": "str"},
     "variants": {"type": "dict"},
     "only_variants": {"type": "list", "elements": "str"},
-    "repeats": {"type": "int", "min": 1},
+    "repeats": {"type": "int", "min": 1, "max": 1000},
     "profile": {"type": "str"},
     "engine": {"type": "str", "choices": ["postgres", "epas"]},
     "postgres_version": {"type": "str", "axis": True},
@@ -33,6 +35,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "login_port": {"type": "int", "min": 1, "max": 65535},
     "login_user": {"type": "str"},
     "login_password": {"type": "str", "secret": True},
+    "login_passfile": {"type": "str"},
     "login_db": {"type": "str"},
     "login_unix_socket": {"type": "str"},
     "gucs": {"type": "dict"},
@@ -42,8 +45,8 @@ INPUTS: dict[str, dict[str, Any]] = {
     "load_generator": {"type": "str"},
     "spec": {"type": "str"},
     "pgio_conf": {"type": "str"},
-    "time_scale": {"type": "float", "above": 0},
-    "data_scale": {"type": "float", "above": 0},
+    "time_scale": {"type": "float", "above": 0, "max": 1000},
+    "data_scale": {"type": "float", "above": 0, "max": 1000},
     "region": {"type": "str"},
     "budget_usd": {"type": "float", "min": 0},
     "accept_unknown_cost": {"type": "bool"},
@@ -65,14 +68,17 @@ INPUTS: dict[str, dict[str, Any]] = {
 COMMAND_LINE_ONLY = ("share_host", "storage_wipe")
 
 #: Common words of eight letters or more.
-_COMMON = {"benchmark", "changeme", "database", "enterprise", "enterprisedb", "password", "pgsizing", "postgres", "postgresql"}
+_COMMON = {
+    *("administrator", "benchmark", "changeme", "customer", "database", "enterprise", "enterprisedb", "hammerdb", "localhost", "password"),
+    *("pgsizing", "postgres", "postgresql", "superuser", "warehouse"),
+}
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: Any, known: Iterable[str]) -> str | None:
     """Return the known name that ``name`` is probably meant to be, or ``None``."""
-    close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.75)
+    close = difflib.get_close_matches(str(name).lower(), list(known), n=1, cutoff=0.75)
     return close[0] if close else None
 
 
@@ -106,7 +112,8 @@ def coerce(name: str, value: Any, spec: Mapping[str, Any]) -> Any:
     try:
         result = _COERCE[kind](value)
     except ValueError as error:
-        raise ValueError(f"{name}: {shown} {str(error).replace('NAME', name.rpartition(': ')[2].partition('[')[0])}") from None
+        short = name.rpartition(": ")[2].partition("[")[0]
+        raise ValueError(f"{name}: {shown} {str(error).replace('NAME', short)}{_counted(short, value, spec)}") from None
     choices = spec.get("choices")
     if choices and result not in choices:
         near = nearest(str(result), map(str, choices))
@@ -122,6 +129,18 @@ def coerce(name: str, value: Any, spec: Mapping[str, Any]) -> Any:
     if kind == "list" and spec.get("elements"):
         result = [coerce(f"{name}[{i}]", item, {"type": spec["elements"]}) for i, item in enumerate(result)]
     return result
+
+
+def _counted(name: str, value: Any, spec: Mapping[str, Any]) -> str:
+    """Say in which unit of time a parameter counts, and what ``value`` is in it where it has a unit of its own."""
+    unit = spec.get("unit")
+    if not unit:
+        return ""
+    try:
+        amount = parse_time(value) * TIMES["s"] / TIMES[unit]
+    except UnitError:
+        return f"; it counts {unit}, without the unit"
+    return f"; it counts {unit}: {name}={amount:g}"
 
 
 # Each raises ValueError with what the value is not and the right form; NAME stands for the parameter.
@@ -229,13 +248,24 @@ def coerce_all(given: Mapping[str, Any], spec: Spec, where: str = "") -> tuple[d
             else:
                 values[name] = coerce(f"{where}{name}", value, spec[name])
         except ValueError as error:
-            problems.append(str(error))
+            problems.append(f"{error}{_several(name, value, spec[name])}")
     return values, problems
 
 
+def _several(name: str, value: Any, spec: Mapping[str, Any]) -> str:
+    """Say how several values are given where ``value`` is a text of them, ``8,16``."""
+    if not spec.get("axis") or not isinstance(value, str) or "," not in value:
+        return ""
+    try:
+        parts = [coerce(name, part, spec) for part in value.split(",")]
+    except ValueError:
+        return ""
+    return f"; several are given as a list: {name}={json.dumps(parts, separators=(',', ':'))}"
+
+
 def weak_secret(secret: str) -> bool:
-    """Return whether a secret is short or a common word: where Ansible masks it, it masks innocent text and figures too."""
-    return len(secret) < 8 or secret.lower() in _COMMON
+    """Return whether a secret is short, a number or a common word: where Ansible masks it, it masks innocent text and figures too."""
+    return len(secret) < 8 or secret.isdigit() or secret.lower() in _COMMON
 
 
 def _maybe_list(value: Any) -> Any:

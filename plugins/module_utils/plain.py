@@ -5,12 +5,17 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 #: Types of Ansible whose text would be the decrypted secret.
 VAULTED = ("EncryptedString", "AnsibleVaultEncryptedUnicode")
 REDACTED = "<vaulted>"
+#: What Ansible puts in the place of a secret: of a part of a text, of a whole value. The frame of a comment in SQL is none.
+MASK = re.compile(r"(?<!\*)(?<!\s/)(?<!^/)\*{8}(?!\*|/(?:\s|$))|VALUE_SPECIFIED_IN_NO_LOG_PARAMETER")
+#: Texts for people, in which a mask is right.
+TEXTS = ("message", "problems", "evidence")
 
 
 def to_plain(value: Any) -> Any:
@@ -39,6 +44,22 @@ def to_plain(value: Any) -> Any:
     if type(value).__name__ in VAULTED:
         return REDACTED
     return {"unsupported": type(value).__name__, "text": str(value)}
+
+
+def without_masks(value: Any, name: str) -> tuple[Any, list[str]]:
+    """Return plain ``value`` with ``None`` for whatever Ansible masked in it, and the names of those fields; ``name`` is its own.
+
+    A secret that is a common word or a digit is found in innocent names and figures too. What is left there is no value.
+    """
+    if isinstance(value, str):
+        return (None, [name]) if MASK.search(value) else (value, [])
+    if isinstance(value, dict):
+        read = {k: (v, []) if k in TEXTS else without_masks(v, f"{name}.{k}") for k, v in value.items()}
+        return {k: kept for k, (kept, _names) in read.items()}, [n for _kept, names in read.values() for n in names]
+    if isinstance(value, list):
+        items = [without_masks(v, f"{name}[{k}]") for k, v in enumerate(value)]
+        return [kept for kept, _names in items], [n for _kept, names in items for n in names]
+    return value, []
 
 
 def dump_json(value: Any, indent: int | None = 2) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.pgsizing.bench.plugins.module_utils.cost import HOURS_PER_MONTH
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import term
 from ansible_collections.pgsizing.bench.plugins.module_utils.units import MIB, human_size
 
 WIDTH = 110
@@ -34,7 +35,7 @@ def plan_text(experiment: Mapping[str, Any], machine: Mapping[str, Any]) -> list
         )
     for size in plan["hardware"]:
         lines += _hardware(size)
-    lines.append(f"  workload   {plan['workload']} by {plan['load_generator']}, headline metric {plan['headline']}")
+    lines.append(f"  workload   {plan['workload']} by {plan['load_generator']}, headline metric {term(plan['headline'])}")
     if plan["published"]:
         lines.append(f"  reproduces {plan['published']['title']} ({plan['published']['source']})")
     count = f"{len(plan['trials'])} = {len(plan['variants'])} variant(s) x {plan['repeats']} repeat(s)"

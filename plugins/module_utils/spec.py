@@ -165,6 +165,8 @@ def _edb_node(key: str, node: Mapping[str, Any], where: str, findings: list[dict
     if instance_type is None:
         instance_type = _EDB_INSTANCE[key]
         assumed.append(f"instance_type {instance_type}")
+    elif not isinstance(instance_type, str) or not instance_type.strip():
+        problems.append(f"{at}instance_type: {instance_type!r} is not one, such as r5n.xlarge")
     volumes = {"root": _edb_volume(node.get("volume", {}), "root", f"{at}volume: ", _EDB_VOLUME, assumed, findings, problems)}
     if key == "postgres_server":
         more = node.get("additional_volumes", {})
@@ -196,7 +198,7 @@ def _edb_volume(
             values[key] = coerce(f"{at}{key}", given[key], spec)
         except ValueError as error:
             problems.append(str(error))
-    if values.get("type") not in _EDB_IOPS[kind]:
+    if "type" in values and values["type"] not in _EDB_IOPS[kind]:
         dropped = values.pop("iops", None)
         if given.get("iops") is not None and dropped:
             reason = "edb-deployment does not pass it on" if values.get("type") == "gp3" else f"not a parameter of {values.get('type')}"

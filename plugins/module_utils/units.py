@@ -8,6 +8,7 @@ A setting counts in its *base unit* (column ``unit`` of ``pg_settings``: ``8kB``
 
 from __future__ import annotations
 
+import math
 import re
 
 KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
@@ -60,9 +61,9 @@ def split(text: str) -> tuple[float, str]:
     number = found.group().strip(_SPACE)
     digits = number.lstrip("+-")
     base = 16 if digits[:2].lower() == "0x" else 8 if digits[0] == "0" else 10
-    value = int(number, base)
+    value = int(number, base) if len(number) < 80 else 2**63  # nobody means that many digits
     if abs(value) >= 2**63:
-        raise UnitError(f"{text!r} exceeds the range of an integer setting")
+        raise UnitError(f"{_short(text)} exceeds the range of an integer setting")
     return value, rest.strip(_SPACE)
 
 
@@ -72,7 +73,12 @@ def split_real(text: str) -> tuple[float, str]:
     found = hexadecimal or _DECIMAL.match(text)
     if not found:
         raise UnitError(f"{text!r} is not a number")
-    number = float.fromhex(found.group()) if hexadecimal else float(found.group())
+    try:
+        number = float.fromhex(found.group()) if hexadecimal else float(found.group())
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number):
+        raise UnitError(f"{_short(text)} is larger than any number can be")
     return number, text[found.end() :].strip(_SPACE)
 
 
@@ -142,6 +148,8 @@ def _convert(number: float, unit: str, base: str, text: str) -> float:
         raise UnitError(_wrong_unit(text, unit, units))
     names = list(units)
     value = number * (units[unit] / one)
+    if math.isinf(value):
+        raise UnitError(f"{_short(text)} is larger than any number can be")
     if unit != names[-1]:
         step = units[names[names.index(unit) + 1]] / one
         value = round(value / step) * step
@@ -156,6 +164,10 @@ def _strict(text: object, units: dict[str, int], base: str, what: str, example: 
     if value < 0:
         raise UnitError(f"{text!r}: {what} cannot be negative")
     return value
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:40] + "…")
 
 
 def _wrong_unit(text: str, unit: str, units: dict[str, int]) -> str:

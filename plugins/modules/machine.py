@@ -59,7 +59,9 @@ machine:
     cores: {description: CPUs that may be used., type: int}
     memory_bytes: {description: Memory., type: int}
     huge_pages_free: {description: Huge pages that nobody has., type: int}
+    huge_page_bytes: {description: Size of one., type: int}
     disk_free_bytes: {description: Free space for the folder of ours., type: int}
+    devices: {description: Size of each block device in bytes by its name in C(/dev/disk/by-id)., type: dict}
     os: {description: Name and version of the operating system., type: str}
     virtualization: {description: Kind of virtual machine., type: str}
     installed_majors: {description: Major versions whose server is installed., type: list, elements: str}
@@ -113,7 +115,9 @@ def machine(port: int, majors: tuple[str, ...], bin_dirs: tuple[str, ...] = (), 
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         "memory_bytes": memory.get("MemTotal", 0),
         "huge_pages_free": memory.get("HugePages_Free", 0),
+        "huge_page_bytes": memory.get("Hugepagesize", 0),
         "disk_free_bytes": _disk_free(base),
+        "devices": _devices(),
         "os": _os_release().get("PRETTY_NAME", platform.platform()),
         "virtualization": _virtualization(),
         "installed_majors": sorted(installed, key=int),
@@ -191,6 +195,12 @@ def _disk_free(path: Path) -> int:
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free
+
+
+def _devices(by_id: Path = Path("/dev/disk/by-id"), blocks: Path = Path("/sys/class/block")) -> dict[str, int]:
+    """Return bytes by stable name; the kernel counts sectors of 512 bytes, whatever those of the device are."""
+    sectors = {link.name: _read(str(blocks / link.resolve().name / "size")).strip() for link in by_id.glob("*")}
+    return {name: 512 * int(count) for name, count in sectors.items() if count.isdecimal()}
 
 
 def _locales() -> list[str] | None:

@@ -44,6 +44,12 @@ options:
     type: list
     elements: dict
     default: []
+  hammerdb:
+    description:
+      - Where HammerDB comes from, C(version), C(home), C(archive), C(url) as the role C(hammerdb) takes them. Decides whether there is one
+        for the architecture of a driver that is to be bought.
+    type: dict
+    default: {}
 author:
   - The pgsizing contributors
 attributes:

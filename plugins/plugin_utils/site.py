@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.pgsizing.bench.plugins.module_utils.plan import Site
+from ansible_collections.pgsizing.bench.plugins.module_utils.plan_place import Site
 from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import hammerdb, pgbench, tprocc
 from ansible_collections.pgsizing.bench.plugins.modules.machine import machine
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import catalogue
@@ -67,13 +67,14 @@ def site(
     spec: Mapping[str, Any] | None = None,
     dump: Mapping[str, Any] | None = None,
     seen: Mapping[str, Mapping[str, Any]] | None = None,
+    hammerdb: Mapping[str, str] | None = None,
 ) -> Site:
     """Return the ``Site`` of this controller, now."""
     majors = catalogue.majors("postgres")
     return Site(
         sizes=sizes,
         profiles=profiles,
-        recipes={name: run for name, run in published().items() if run.get("recipe")},
+        recipes=published(),
         workloads=WORKLOADS,
         generators=GENERATORS,
         catalogue=catalogue.load,
@@ -87,6 +88,7 @@ def site(
         spec=spec,
         dump=dump,
         seen=seen or {},
+        hammerdb=hammerdb or {},
     )
 
 

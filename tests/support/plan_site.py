@@ -6,12 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import plan as planning
-from ansible_collections.pgsizing.bench.plugins.module_utils.plan import Site
+from ansible_collections.pgsizing.bench.plugins.module_utils.plan_place import Site
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import catalogue
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import site as sites
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import EXPERIMENT_SCHEMA
 
 GIB = 2**30
+#: The published run that has a recipe.
+SEED = "pgbench-shared-buffers-2023"
 NOW = 1_790_000_000.0  # 2026-09-21 14:13:20 UTC
 MACHINE: dict[str, Any] = {
     "base_dir": "/var/lib/pgsizing",
@@ -19,6 +21,7 @@ MACHINE: dict[str, Any] = {
     "cores": 4,
     "memory_bytes": 16 * GIB,
     "huge_pages_free": 0,
+    "huge_page_bytes": 2 * 2**20,
     "disk_free_bytes": 100 * GIB,
     "os": "Debian GNU/Linux 12 (bookworm)",
     "virtualization": None,
@@ -64,6 +67,21 @@ def make_plan(site: Site | None = None, **given: Any) -> dict[str, Any]:
 def problems_of(site: Site | None = None, **given: Any) -> list[str]:
     """Return why these inputs cannot be planned."""
     return planning.build(_of_pgbench(given), site or make_site())[1]
+
+
+def names(plan: dict[str, Any]) -> list[str]:
+    """Return the names of the variants."""
+    return [v["name"] for v in plan["variants"]]
+
+
+def setting(plan: dict[str, Any], name: str, variant: int = 0) -> dict[str, Any]:
+    """Return one setting of a variant."""
+    return next(s for s in plan["variants"][variant]["settings"] if s["name"] == name)
+
+
+def codes(plan: dict[str, Any]) -> list[str]:
+    """Return the codes of the findings."""
+    return [f["code"] for f in plan["findings"]]
 
 
 def make_experiment(site: Site | None = None, **given: Any) -> dict[str, Any]:

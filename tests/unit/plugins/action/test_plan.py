@@ -244,10 +244,22 @@ def test_C073_a_password_is_nowhere(controller: Controller) -> None:
     assert store.experiment["plan"]["inputs"]["login_password"] == "given, not recorded"
 
 
+def test_C073_a_password_file_is_used_as_it_is(controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passfile = tmp_path / "my.pgpass"
+    monkeypatch.chdir(tmp_path)
+    controller.extra = {"login_passfile": "my.pgpass", "login_host": "db1", "target": "existing"}
+    assert f"login_passfile: there is no file {passfile}" in controller.refused()
+    passfile.write_text("*:*:*:*:s3cr3t-passphrase\n")
+    passfile.chmod(0o644)
+    assert "can be read by others, so libpq ignores it; chmod 600" in controller.refused()
+    passfile.chmod(0o600)
+    assert controller.run()["pgsizing_experiment"]["login"]["passfile"] == str(passfile)
+
+
 def test_C074_a_weak_password_is_warned_of(controller: Controller) -> None:
     controller.extra = {"login_password": "postgres", "login_host": "db1", "target": "existing"}
     controller.run(check=True)
-    assert "short or a common word" in controller.action._display.warning.call_args.args[0]
+    assert "short, a number or a common word" in controller.action._display.warning.call_args.args[0]
 
 
 @pytest.mark.parametrize(("argument", "warned"), [("login_password=s3cr3t-passphrase", True), ("@secrets.yml", False)])

@@ -173,6 +173,8 @@ def test_c035_wal_keep_segments(major: int) -> None:
         ({"checkpoint_segments": 64}, 15, {"max_wal_size": "3GB"}, ["guc_renamed"]),
         ({"replication_timeout": "60s"}, 15, {"wal_sender_timeout": "1min"}, ["guc_renamed"]),
         ({"min_parallel_relation_size": "8MB"}, 15, {"min_parallel_table_scan_size": "8MB"}, ["guc_renamed"]),
+        ({"sort_mem": 65536}, 18, {"work_mem": "64MB"}, ["guc_renamed", "guc_unitless"]),
+        ({"vacuum_mem": "1GB"}, 13, {"maintenance_work_mem": "1GB"}, ["guc_renamed"]),
         ({"force_parallel_mode": True}, 15, {"force_parallel_mode": "on"}, []),
         ({"force_parallel_mode": True}, 16, {"debug_parallel_query": "on"}, ["guc_renamed"]),
         ({"debug_parallel_query": "regress"}, 15, {"force_parallel_mode": "regress"}, ["guc_renamed"]),
@@ -252,6 +254,22 @@ def test_other_values_that_changed_meaning() -> None:
 
 def lint(asked: dict[str, Any], memory: int, clients: int = 10, **options: Any) -> dict[str, str]:
     return {f["code"]: f["message"] for f in guc.lint(by_name(asked), memory_bytes=memory, clients=clients, **options)}
+
+
+@pytest.mark.parametrize(("major", "text"), [("9.6.24", "1GB"), ("10beta2", "64MB"), ("18beta1", "64MB"), ("EPAS 13.4", "64MB")])
+def test_c037_spellings_of_a_version(major: str, text: str) -> None:
+    assert guc.import_settings({"max_wal_size": 64}, major)[0] == {"max_wal_size": text}
+
+
+@pytest.mark.parametrize("major", [None, "", "unknown"])
+def test_c037_what_is_no_version_is_not_known(major: str | None) -> None:
+    asked, _, problems = guc.import_settings({"max_wal_size": 64, "effective_io_concurrency": 200}, major)
+    assert (asked["effective_io_concurrency"], len(problems)) == (200, 1)
+
+
+def test_c037_imported_values_stay_within_their_bounds() -> None:
+    assert guc.import_settings({"effective_io_concurrency": 200}, "12")[0] == {"effective_io_concurrency": 1000}
+    assert guc.import_settings({"min_wal_size": -1}, "9.6")[2] != []
 
 
 def test_c038_kilobytes_fed_to_a_setting_counted_in_blocks() -> None:
@@ -342,6 +360,7 @@ def test_c041_a_pending_restart_is_never_overlooked() -> None:
         ("TimeZone", "UTC", "GMT", False),
         ("client_encoding", "utf-8", "UTF8", True),
         ("search_path", "a, b", "a,b", False),
+        ("default_text_search_config", "english", "pg_catalog.english", True),
         ("work_mem", "nonsense", "4096", False),
     ],
 )
@@ -352,6 +371,12 @@ def test_c043_values_are_compared_not_texts(name: str, asked: Any, actual: str, 
 def test_c043_the_same_settings_give_the_same_file() -> None:
     first, second = ({"log_rotation_size": "10240kB", "work_mem": "64MB"}, {"work_mem": 65536, "log_rotation_size": "10MB"})
     assert guc.render(by_name(first).values()) == guc.render(by_name(second).values())
+
+
+@pytest.mark.parametrize(("pending", "fires"), [(True, True), ("t", True), (False, False), ("f", False), (None, False)])
+def test_c041_pending_restart_as_a_driver_or_psql_gives_it(pending: Any, fires: bool) -> None:
+    row = {"name": "max_connections", **entry("max_connections"), "setting": "100", "source": "default", "pending_restart": pending}
+    assert bool(guc.check_effect([], [row])) is fires
 
 
 def test_c044_exactly_shared_buffers_is_not_enough() -> None:
@@ -377,10 +402,20 @@ def test_c044_try_is_a_wish_and_the_default_is_silent() -> None:
     assert guc.lint({}, memory_bytes=4 * GIB, clients=1, huge_pages_free=0) == []
 
 
+@pytest.mark.parametrize(
+    ("size", "free", "told"), [(0, 4, False), (0, 3, True), ("512MB", 3, True), ("2MB", 3, False)], ids=["enough", "short", "same", "other"]
+)
+def test_c044_free_pages_are_of_the_size_of_the_host(size: Any, free: int, told: bool) -> None:
+    settings = by_name({"huge_pages": "on", "shared_buffers": "1536MB", "huge_page_size": size})
+    found = guc.lint(settings, memory_bytes=8 * GIB, clients=1, huge_pages_free=free, huge_page_bytes=512 * MIB)
+    assert ("memory_huge_pages" in [f["code"] for f in found]) is told
+
+
 C046 = {
     "edb_redwood_date": "on",
     "db_dialect": "redwood",
     "timed_statistics": "off",
+    "data_encryption_key_unwrap_command": "-",
     "dbms_alert.max_alerts": 100,
     "index_advisor.enabled": "on",
     "edb_wait_states.retention_period": 604800,
@@ -420,6 +455,10 @@ def test_c046_libraries_are_filtered_one_by_one() -> None:
     assert "without $libdir/dbms_pipe, sql-profiler" in outcome.messages
 
 
+def test_a_zero_byte_is_refused_whatever_the_name() -> None:
+    assert resolve({"a.b": "\0", "cluster.x": "y"}).problems == ["a.b: must not contain a zero byte"]
+
+
 def test_c046_a_dotted_name_is_no_proof_of_support() -> None:
     outcome = resolve({"timescaledb.telemetry_level": "off", "pg_stat_statements.max": 5000})
     assert outcome.problems == []
@@ -445,6 +484,13 @@ def test_c047_spellings_of_a_codeset() -> None:
     assert resolve({"lc_messages": ""}, locales=["C"]).codes == []
 
 
+def test_c047_a_language_in_other_letters_is_another_name() -> None:
+    """glibc compares codesets loosely and languages exactly: the server would not start."""
+    outcome = resolve({"lc_time": "en_us.UTF-8", "lc_numeric": "c", "lc_monetary": "C"}, locales=["C", "en_US.utf8"])
+    assert outcome.texts == {"lc_time": "C", "lc_numeric": "C", "lc_monetary": "C"}
+    assert outcome.codes == ["locale_replaced"] * 2
+
+
 def test_c047_the_log_of_a_profile_is_english() -> None:
     outcome = resolve(C047, strict=False, locales=["C", "en_US.utf8"])
     assert outcome.texts == {**C047, "lc_messages": "C"}
@@ -465,6 +511,19 @@ def test_c049_prose_in_a_column_of_numbers() -> None:
     outcome = resolve(asked, strict=False)
     assert (outcome.settings, outcome.codes, outcome.problems) == ({}, ["guc_cleaned"] * 2, [])
     assert len(resolve(asked).problems) == 2
+
+
+@pytest.mark.parametrize("text", ["Varies based on size", "Varies (2 - 16GB)", "n/a", "(none)", "depends on 4 sizes"])
+def test_c049_a_remark_is_no_value(text: str) -> None:
+    outcome = resolve({"max_connections": text, "shared_buffers": text}, strict=False)
+    assert (outcome.settings, outcome.problems, outcome.codes) == ({}, [], ["guc_cleaned"] * 2)
+    assert len(resolve({"max_connections": text}).problems) == 1
+
+
+def test_c049_remarks_on_switches_and_wrong_values() -> None:
+    outcome = resolve({"fsync": "Varies based on size", "wal_level": "see the text"}, strict=False)
+    assert (outcome.settings, outcome.problems, outcome.codes) == ({}, [], ["guc_cleaned"] * 2)
+    assert len(resolve({"fsync": "onn", "work_mem": "64mb"}, strict=False).problems) == 2
 
 
 def test_c050_what_the_server_showed_beats_the_file_and_the_file_the_prose() -> None:
@@ -496,6 +555,12 @@ def test_c050_what_the_server_showed_beats_the_file_and_the_file_the_prose() -> 
         ("in_hot_standby", "the server reports it"),
         ("transaction_isolation", "default_transaction_isolation"),
         ("work_memm", "did you mean work_mem?"),
+        ("max_locks", "did you mean max_locks_per_transaction?"),
+        ("effective_io", "did you mean effective_io_concurrency?"),
+        ("checkpoint_target", "did you mean checkpoint_completion_target?"),
+        ("shared_mem", "did you mean shared_memory_type?"),  # the size of it cannot be set
+        ("max-wal-size", "'max-wal-size' is not a name of a setting; did you mean max_wal_size?"),
+        ("work_mem ", "did you mean work_mem?"),
         ("frobnicate", "PostgreSQL 15 has no such setting"),
         ("work mem", "is not a name"),
         ("work_mem = '1' #", "is not a name"),
@@ -642,6 +707,7 @@ def test_non_default_settings() -> None:
         ({"max_connections": 3}, "reserved"),
         ({"max_wal_size": "16MB"}, "two WAL segments"),
         ({"shared_buffers": "64GB"}, "more than the machine's 32GB"),
+        ({"huge_pages": "on", "shared_memory_type": "sysv"}, "shared_memory_type = mmap"),
     ],
 )
 def test_conflicts(asked: dict[str, Any], says: str) -> None:
@@ -649,7 +715,13 @@ def test_conflicts(asked: dict[str, Any], says: str) -> None:
     assert says in problem
 
 
+def test_wal_summaries_need_more_than_minimal_wal() -> None:
+    settings = resolve({"wal_level": "minimal", "max_wal_senders": 0, "summarize_wal": "on"}, 17).settings
+    assert guc.conflicts(settings) == ["wal_level: minimal needs summarize_wal = off"]
+
+
 def test_no_conflicts() -> None:
+    assert guc.conflicts(by_name({"huge_pages": "try", "shared_memory_type": "sysv"})) == []
     assert guc.conflicts({}) == []
     assert guc.conflicts(by_name({"wal_level": "minimal", "max_wal_senders": 0, "max_wal_size": "1GB", "min_wal_size": "32MB"})) == []
     assert "min_wal_size" in guc.conflicts(by_name({"min_wal_size": "80MB"}), wal_segment_size=64 * MIB)[0]

@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import plan as planning
+from ansible_collections.pgsizing.bench.plugins.module_utils.plan_place import Site
 from ansible_collections.pgsizing.bench.plugins.module_utils.plan_text import plan_text
 from ansible_collections.pgsizing.bench.plugins.module_utils.units import GIB
-from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import pgbench
+from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import hammerdb, pgbench, tprocc
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import catalogue
 
 ROOT = Path(__file__).parents[4]
@@ -68,7 +69,7 @@ def build(
         "spec": spec,
         **more,
     }
-    return planning.build({"workload": "pgbench", **given}, planning.Site(**arguments))
+    return planning.build({"workload": "pgbench", **given}, Site(**arguments))
 
 
 def planned(given: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -90,6 +91,14 @@ MINE = {
     "volumes": {"root": {"type": "gp3", "size": "20GB"}, "data": {"type": "gp3", "size": "200GB", "iops": 6000, "throughput": 250}},
     "profile": "local",
 }
+
+
+def test_the_version_of_hammerdb_decides_about_an_arm_driver() -> None:
+    more = {"workloads": {"tprocc": tprocc}, "generators": {("tprocc", "hammerdb"): hammerdb}, "own_sizes": {"mine": MINE}}
+    given = {"size": "mine", "workload": "tprocc", "load_generator": "hammerdb"}
+    (problem,) = build(given, **more)[1]
+    assert problem.startswith("size mine: the driver is arm64: HammerDB 4.12 is built for x86-64 only")
+    planned(given, **more, hammerdb={"version": "6.1"})
 
 
 # the published sizes -------------------------------------------------------------------------------------------------

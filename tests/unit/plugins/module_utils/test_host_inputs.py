@@ -32,8 +32,12 @@ def test_storage_with_everything() -> None:
         ({"data": [DATA]}, "is not a mapping"),
         ({"data": {}}, "name at least one"),
         ({"data": {"devices": ["/dev/nvme1n1"]}}, "/dev/nvme1n1: give the stable name"),
+        ({"data": {"devices": ["/dev/disk/by-id/"]}}, "give the stable name"),
+        ({"data": {"devices": ["/dev/disk/by-id/../../nvme1n1"]}}, "give the stable name"),
         ({"wal": {"devices": [WAL]}}, "needs one for data too"),
         ({"data": {"devices": [DATA]}, "wal": {"devices": [DATA]}}, f"{DATA} is named twice"),
+        ({"data": {"devices": ["/dev/disk/by-id/."]}}, "give the stable name"),
+        ({"data": {"devices": [DATA], "mkfs_options": ["-b size=4096"]}}, "give '-b' and 'size=4096' as items of their own"),
         ({"data": {"devices": [DATA], "fstype": "zfs"}}, "'zfs' is not one of ext4, xfs"),
         ({"data": {"devices": [DATA], "mountoptions": "x"}}, "did you mean 'mount_options'?"),
     ],
@@ -42,12 +46,20 @@ def test_storage_that_cannot_be(given: dict[str, Any], said: str) -> None:
     assert any(said in problem for problem in host_inputs.storage(given)[1]), host_inputs.storage(given)[1]
 
 
+def test_options_of_mkfs_as_text_are_words() -> None:
+    volumes, problems = host_inputs.storage({"data": {"devices": [DATA], "mkfs_options": "-E lazy_itable_init=0,lazy_journal_init=0"}})
+    assert (volumes["data"]["mkfs_options"], problems) == (["-E", "lazy_itable_init=0,lazy_journal_init=0"], [])
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"swapiness": 1}, "did you mean 'swappiness'?"),
         ({"thp": "sometimes"}, "'sometimes' is not one of always, madvise, never"),
         ({"huge_pages": "many"}, "neither a number of pages nor auto"),
+        ({"huge_pages": "\u00b2"}, "neither a number of pages nor auto"),
+        ({"dirty_background_bytes": 2**30, "dirty_bytes": 2**28}, "would silently take half of dirty_bytes"),
+        ({"dirty_background_ratio": 10, "dirty_ratio": 10}, "dirty_background_ratio=10 is not below dirty_ratio=10"),
         ({"dirty_bytes": 2**30, "dirty_ratio": 10}, "exclude each other"),
     ],
 )
@@ -64,6 +76,18 @@ def test_kernel_changes_of_a_host_we_did_not_make_need_leave() -> None:
     assert make_plan(kernel={"swappiness": 1}, share_host=True)["kernel"] == {"swappiness": 1}
 
 
+def test_more_huge_pages_than_memory() -> None:
+    [problem] = problems_of(kernel={"huge_pages": 8192}, share_host=True)
+    assert problem == "kernel: huge_pages: 8192 of 2MB are not to be had of 16GB of memory"
+    assert make_plan(kernel={"huge_pages": 8191}, share_host=True)["kernel"] == {"huge_pages": "8191"}
+
+
+@pytest.mark.parametrize("pages", ["try", "\u00b2", -5, "12%"])
+def test_what_is_no_number_of_huge_pages_is_said_once(pages: Any) -> None:
+    [problem] = problems_of(kernel={"huge_pages": pages}, share_host=True)
+    assert "neither a number of pages nor auto" in problem
+
+
 def test_without_root_and_on_an_existing_server() -> None:
     storage = {"data": {"devices": [DATA]}}
     assert any("needs root" in p for p in problems_of(make_site({"root": False}), storage=storage))
@@ -71,9 +95,9 @@ def test_without_root_and_on_an_existing_server() -> None:
 
 
 def test_the_server_counts_huge_pages_for_every_variant() -> None:
-    from ansible_collections.pgsizing.bench.plugins.module_utils import plan as planning
+    from ansible_collections.pgsizing.bench.plugins.module_utils import plan_estimate
 
     variants = {"a": {"gucs": {"shared_buffers": "1GB"}}, "b": {"gucs": {"shared_buffers": "2GB"}}}
     plan = make_plan(kernel={"huge_pages": "auto"}, share_host=True, variants=variants)
-    [cluster] = planning.clusters(plan)
+    [cluster] = plan_estimate.clusters(plan)
     assert [{s["name"]: s["text"] for s in v}["shared_buffers"] for v in cluster["variants"]] == ["1GB", "2GB"]

@@ -195,6 +195,9 @@ def test_C034_sizes_of_an_axis_need_no_unit_but_settings_keep_theirs_as_text() -
     assert coerce_all(given, INPUTS) == (given, [])
 
 
-@pytest.mark.parametrize(("secret", "weak"), [("postgres", True), ("PASSWORD", True), ("x7!", True), ("correct horse", False)])
+@pytest.mark.parametrize(
+    ("secret", "weak"),
+    [("postgres", True), ("PASSWORD", True), ("HammerDB", True), ("x7!", True), ("17960556", True), ("correct horse", False)],
+)
 def test_C074_short_and_common_secrets_are_weak(secret: str, weak: bool) -> None:
     assert weak_secret(secret) is weak

@@ -15,7 +15,7 @@ import pytest
 from ansible.parsing.vault import EncryptedString
 from ansible.template import trust_as_template
 
-from ansible_collections.pgsizing.bench.plugins.module_utils.plain import REDACTED, canonical_json, dump_json, to_plain
+from ansible_collections.pgsizing.bench.plugins.module_utils.plain import REDACTED, canonical_json, dump_json, to_plain, without_masks
 
 
 class Text(str):
@@ -94,3 +94,25 @@ def test_figures_keep_every_digit() -> None:
 
 def test_equal_values_share_one_text() -> None:
     assert canonical_json({"b": 1, "a": (1, 2)}) == canonical_json({"a": [1, 2], "b": 1}) == '{"a":[1,2],"b":1}'
+
+
+@pytest.mark.parametrize(
+    ("value", "left", "names"),
+    [
+        ({"datname": "********", "owner": "bench"}, {"datname": None, "owner": "bench"}, ["x.datname"]),
+        ({"file": "/srv/********/log", "size": "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"}, {"file": None, "size": None}, ["x.file", "x.size"]),
+        ([{"tps": 812.5}, {"tps": "********"}], [{"tps": 812.5}, {"tps": None}], ["x[1].tps"]),
+        ("********", None, ["x"]),
+        (None, None, []),
+        # What is no mask: a comment of SQL, other numbers of asterisks, and a mask in words for people.
+        ("/******** mine ********/ SELECT 1 -- *********", "/******** mine ********/ SELECT 1 -- *********", []),
+        ("***", "***", []),
+        (
+            {"message": "postgres://b:********@db", "problems": ["********"]},
+            {"message": "postgres://b:********@db", "problems": ["********"]},
+            [],
+        ),
+    ],
+)
+def test_C074_a_mask_is_no_value(value: Any, left: Any, names: list[str]) -> None:
+    assert without_masks(value, "x") == (left, names)

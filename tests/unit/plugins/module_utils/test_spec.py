@@ -201,6 +201,8 @@ def test_every_key_of_version_3_15_is_known_and_servers_that_are_not_used_are_na
         ("postgres_server", ..., "no postgres_server"),
         ("postgres_server", [], "postgres_server: [] is not an object"),
         ("postgres_server.volume", [], "volume: [] is not an object"),
+        ("postgres_server.instance_type", "", "postgres_server: instance_type: '' is not one, such as r5n.xlarge"),
+        ("hammerdb_server.instance_type", 5, "hammerdb_server: instance_type: 5 is not one"),
     ],
 )
 def test_a_fault_in_a_specification_is_refused(path: str, value: Any, said: str) -> None:

@@ -164,3 +164,12 @@ def test_c040_megabytes_are_mebibytes() -> None:
     assert units.format_size(fact * MIB) == "31495MB"
     assert units.to_base("4352MB", "8kB") == 557056  # what the published run shows
     assert units.from_base(557056, "8kB") == "4352MB"
+
+
+@pytest.mark.parametrize("text", ["1e400GB", "1e308TB", "0x1p99999GB", "9" * 5000 + "GB"])
+def test_what_is_larger_than_any_number_is_said_so(text: str) -> None:
+    with pytest.raises(UnitError, match="larger than any number"):
+        units.parse_size(text)
+    for integer in (True, False):
+        with pytest.raises(UnitError):
+            units.to_base(text, "kB", integer=integer)

@@ -51,6 +51,18 @@ def test_installed_servers(tmp_path: Path) -> None:
     assert first.exists()
 
 
+def test_devices_by_their_stable_names(tmp_path: Path) -> None:
+    by_id, blocks, dev = tmp_path / "by-id", tmp_path / "block", tmp_path / "dev"
+    for folder in (by_id, blocks / "nvme1n1", dev):
+        folder.mkdir(parents=True)
+    (blocks / "nvme1n1" / "size").write_text("1048576000\n")  # sectors
+    for name in ("nvme1n1", "sr0"):
+        (dev / name).touch()
+        (by_id / f"nvme-{name}").symlink_to(f"../dev/{name}")
+    assert machines._devices(by_id, blocks) == {"nvme-nvme1n1": 500 * 2**30}
+    assert machines._devices(tmp_path / "none", blocks) == {}
+
+
 def test_no_server_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machines, "_os_release", lambda: {"ID": "debian", "VERSION_ID": "13"})
     found = machine(1, MAJORS, (f"{tmp_path}/*/bin",))
