@@ -15,8 +15,8 @@ description:
     end, host, task, action, status and duration; results stay out, messages of failures are cut short and cleaned of secrets.
   - Writes the end record of the journal when the run is interrupted, loses a host, fails or finishes, and says how to
     resume and how to tear down.
-  - From the moment the experiment is known, SIGTERM and SIGHUP end the run the way Ctrl-C does, so that workers stop
-    their jobs and the end is recorded. A SIGHUP that was ignored (C(nohup)) stays ignored.
+  - SIGTERM and SIGHUP end the run the way Ctrl-C does, so that workers stop their jobs and the end is recorded. A SIGHUP
+    that was ignored (C(nohup)) stays ignored.
   - After such an end it frees hosts of the inventory by the playbook C(pgsizing.bench.release), since only the controller can
     tell them of it; it says so when it cannot. This machine notices by itself.
   - Holds a lock on the file C(lock) in the folder while the process lives. A free lock without end record means
@@ -153,11 +153,17 @@ class CallbackModule(CallbackBase):
         prompted = {"--connection-password-file": play_context.password, "--become-password-file": play_context.become_pass}
         self._passwords = {option: str(password) for option, password in prompted.items() if password}
 
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        self._route_signals()
+
     def v2_playbook_on_play_start(self, play: Any) -> None:
         self._play = play.get_name()
         self._time_line.add(event="play", play=self._play)
 
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
+        # What a signal raises in a finaliser or around a fork, Python prints and forgets: the run would go on.
+        if self._signal and os.getpid() == self._pid:
+            raise KeyboardInterrupt
         self._time_line.start(host.get_name(), task._uuid)
 
     def v2_runner_on_ok(self, result: Any) -> None:
@@ -218,7 +224,7 @@ class CallbackModule(CallbackBase):
         _keep_from_children(lock)
         self._store, self._id = store, experiment_id
         self._time_line.open(directory / "events.jsonl")
-        self._route_signals()
+        threading.Thread(target=self._end_a_hang, daemon=True).start()  # a handler must not start it: it may interrupt anything
         atexit.register(self._close_early)
 
     def _route_signals(self) -> None:
@@ -236,7 +242,6 @@ class CallbackModule(CallbackBase):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, handler)
-        threading.Thread(target=self._end_a_hang, daemon=True).start()  # a handler must not start it: it may interrupt anything
 
     def _end_a_hang(self) -> None:
         """Wait for an interrupt; end the process when it cannot end by itself (``HANG_S``)."""
@@ -280,7 +285,7 @@ class CallbackModule(CallbackBase):
                 self._display.display(
                     f"\npgsizing: experiment {self._id} {state} with {len(unfinished)} of {len(journal['trials'])} trials to do."
                     f"\n  resume:    {shlex.join(_command(context.CLIARGS.get('args') or ['benchmark.yml'], *_resume(store), *_place()))}"
-                    f"\n  tear down: {shlex.join(_command(['pgsizing.bench.teardown'], *_hosts(store), *_place()))}"
+                    f"\n  tear down: {shlex.join(_command(['pgsizing.bench.teardown'], *_hosts(store), *_login(store), *_place()))}"
                 )
         if state == "interrupted" and store.experiment["plan"]["where"]["provider"] == "inventory":
             self._release(store)
@@ -399,3 +404,10 @@ def _hosts(store: Store) -> list[str]:
         return []
     groups = {name: plan["inputs"].get(name) for name in ("server_group", "driver_group")}
     return [word for name, group in groups.items() if group for word in ("-e", f"{name}={group}")]
+
+
+def _login(store: Store) -> list[str]:
+    """Return the inputs that reach a server of the user's, where our databases are; the password is for the user to give again."""
+    plan = store.experiment["plan"]
+    login = plan["login"] if plan["where"]["provider"] == "existing" else {}
+    return [word for name, value in login.items() if value for word in ("-e", f"login_{name}={value}")]

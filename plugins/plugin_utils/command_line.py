@@ -11,7 +11,7 @@ from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import INPUTS, coerce_all, near_misses
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import to_plain
-from ansible_collections.pgsizing.bench.plugins.module_utils.plan import DEFAULTS
+from ansible_collections.pgsizing.bench.plugins.module_utils.plan_place import DEFAULTS
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.site import role_variables
 
 

@@ -140,6 +140,35 @@ def test_a_failure_names_its_task_and_how_to_go_on(tmp_path):
     assert "tear down: ansible-playbook pgsizing.bench.teardown\n" in run.output
 
 
+def test_how_to_go_on_says_where_we_live_when_this_command_did(tmp_path):
+    playbook = write(tmp_path, "    - name: Break\n      ansible.builtin.fail:\n", t1="running")
+    place = "postgres_base_dir=/srv/of-mine"
+    run = Run(playbook, "-e", place)
+    assert run.end() == 2
+    for command in (f"resume:    ansible-playbook {playbook} -e resume=sample", "tear down: ansible-playbook pgsizing.bench.teardown"):
+        assert f"{command} -e {place}\n" in run.output
+
+
+def test_how_to_tear_down_says_where_a_server_of_the_users_is(tmp_path):
+    playbook = write(tmp_path, "    - name: Break\n      ansible.builtin.fail:\n", provider="existing", t1="running")
+    file = playbook.parent / "results/sample/experiment.json"
+    content = json.loads(file.read_text())
+    content["plan"]["inputs"] = {}
+    content["plan"]["login"] = {
+        "host": "db1",
+        "port": None,
+        "user": "bench",
+        "db": None,
+        "unix_socket": None,
+        "passfile": "/home/me/.pgpass",
+    }
+    file.write_text(json.dumps(content))
+    run = Run(playbook)
+    assert run.end() == 2
+    login = "-e login_host=db1 -e login_user=bench -e login_passfile=/home/me/.pgpass"
+    assert f"tear down: ansible-playbook pgsizing.bench.teardown {login}\n" in run.output
+
+
 def test_a_lost_host_is_the_cause(tmp_path):
     tasks = """
     - name: Go on without it
@@ -178,6 +207,17 @@ def test_interrupted(tmp_path, number):
     assert "experiment sample interrupted with 2 of 3 trials to do" in run.output
     assert "-e resume=sample" in run.output
     assert not locked(playbook)
+
+
+def test_an_interrupt_that_was_lost_comes_with_the_next_task(callback, monkeypatch):
+    """A worker, which has a process of its own, goes its own way."""
+    host, task = SimpleNamespace(get_name=lambda: "db"), SimpleNamespace(_uuid="1")
+    callback.v2_runner_on_start(host, task)
+    callback._signal = "SIGTERM"
+    with pytest.raises(KeyboardInterrupt):
+        callback.v2_runner_on_start(host, task)
+    monkeypatch.setattr(callback, "_pid", os.getpid() + 1)
+    callback.v2_runner_on_start(host, task)
 
 
 def test_an_interrupt_that_hangs_ansible_ends_all_the_same(tmp_path):
@@ -262,6 +302,70 @@ def test_a_second_process_leaves_the_record_alone(tmp_path):
     assert "another process runs experiment sample" in run.errors + run.output
     assert journal(playbook)["end"] is None
     assert not (playbook.parent / "results/sample/events.jsonl").exists()
+
+
+@pytest.fixture
+def release(tmp_path, monkeypatch):
+    """Return a function that frees the hosts as this command line would, by a stand-in of ansible-playbook that ends with ``code``.
+
+    It returns the arguments, what the password files held, and what was printed.
+    """
+
+    def run(code: int = 0, **command_line: Any) -> tuple[list[str], list[str], str]:
+        (tmp_path / "ansible-playbook").write_text(
+            f'#!/bin/sh\nfor word; do echo "$word"; case $word in /dev/fd/*) cat $word >> {tmp_path}/read; echo >> {tmp_path}/read;; '
+            f"esac; done > {tmp_path}/words\nexit {code}\n"
+        )
+        (tmp_path / "ansible-playbook").chmod(0o755)
+        monkeypatch.setattr("sys.argv", [str(tmp_path / "ansible-playbook")])
+        monkeypatch.setattr(artifacts.context, "CLIARGS", command_line)
+        playbook = write(tmp_path, "", provider="inventory")
+        callback = CallbackModule()
+        printed: list[str] = []
+        callback._display = SimpleNamespace(display=printed.append)
+        callback._id = "sample"
+        callback.set_play_context(SimpleNamespace(password=command_line.get("k"), become_pass=command_line.get("K")))
+        callback._release(artifacts.Store(playbook.parent / "results/sample"))
+        read = tmp_path / "read"
+        return (tmp_path / "words").read_text().splitlines(), read.read_text().splitlines() if read.exists() else [], "\n".join(printed)
+
+    return run
+
+
+def test_hosts_are_freed_the_way_this_command_reached_them(release):
+    words, _read, printed = release(
+        inventory=["my hosts.yml"],
+        extra_vars=["a=1", "@vars.yml"],
+        vault_ids=["dev@prompt"],
+        vault_password_files=["vault.txt"],
+        remote_user="admin",
+        private_key_file="key",
+        ssh_common_args="-J bastion",
+        become=True,
+        become_user="root",
+        forks=5,
+    )
+    assert words[:6] == ["pgsizing.bench.release", "-i", "my hosts.yml", "-e", "server_group=my_db", "-e"]
+    assert words[6:] == [
+        "experiment_id=sample",
+        *("-e", "a=1", "-e", "@vars.yml", "--vault-id", "dev@prompt", "--vault-password-file", "vault.txt"),
+        *("--ssh-common-args=-J bastion", "--become-user=root", "--user=admin", "--private-key=key", "--become"),
+    ]
+    assert printed == "pgsizing: the hosts are free."
+
+
+def test_C073_passwords_that_were_typed_are_handed_on_by_pipe(release):
+    words, read, printed = release(k="ssh geheim", K="sudo geheim")
+    options = [word for word in words if word.startswith("--")]
+    assert options == ["--connection-password-file", "--become-password-file"]
+    assert read == ["ssh geheim", "sudo geheim"]
+    assert "geheim" not in printed + " ".join(words)
+
+
+def test_hosts_that_could_not_be_freed_are_said_with_the_command(release):
+    _words, _read, printed = release(code=4, inventory=["my hosts.yml"])
+    assert "could not be freed" in printed
+    assert printed.endswith("ansible-playbook pgsizing.bench.release -i 'my hosts.yml' -e server_group=my_db -e experiment_id=sample")
 
 
 def result(action: str, content: dict[str, Any]) -> SimpleNamespace:
