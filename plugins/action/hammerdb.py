@@ -20,24 +20,21 @@ class ActionModule(WorkloadAction):
 
     workload = hammerdb
     program = "hammerdbcli"
-    own_options: ClassVar[dict[str, dict[str, Any]]] = {"home": {"type": "path", "required": True}}
+    own_options: ClassVar[dict[str, dict[str, Any]]] = {"home": {"type": "path"}}
 
     def _target(self) -> dict[str, Any]:
         home = self.args["home"]
-        answer = self._low_level_execute_command(
-            'nproc; if [ "$(id -u)" = 0 ]; then echo /var/lib/pgsizing; else echo "$HOME/.local/state/pgsizing"; fi; '
-            f"cd {shlex.quote(home)} && ./hammerdbcli --version </dev/null 2>&1 | head -n 5"
-        )
-        lines = [line.strip() for line in answer.get("stdout", "").splitlines() if line.strip()]
-        if len(lines) < 2 or not lines[0].isdigit():
-            raise AnsibleActionFail(f"the driver did not answer: {answer.get('stderr') or answer.get('stdout')}")
-        said = " ".join(lines[2:]) or answer.get("stderr", "").strip()
-        version = parse_version("\n".join(lines[2:]))
+        if self.args["phase"] == "check":
+            return super()._target()
+        if not home:
+            raise AnsibleActionFail("home: the folder of HammerDB on the driver; only phase: check does without")
+        driver, lines = self._ask_driver(f"cd {shlex.quote(home)} && ./hammerdbcli --version </dev/null 2>&1 | head -n 5")
+        said, version = " ".join(lines), parse_version("\n".join(lines))
         if not version:
             raise AnsibleActionFail(
                 f"HammerDB does not run in {home} on the driver: {said}; install it with the role hammerdb, or give its home"
             )
-        return {"cores": int(lines[0]), "jobs_dir": f"{lines[1]}/jobs", "version": version, "said": said}
+        return {**driver, "version": version, "said": said}
 
     def _steps(self, parameters: dict[str, Any], version: str) -> list[dict[str, Any]]:
         args = self.args

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,11 +13,18 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.pgsizing.bench.plugins.module_utils.hammerdb_release import archive
 
 
-def hammerdb_archive(version: str, facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return ``{name, url}`` for the facts of a host."""
-    family = "Ubuntu" if facts["ansible_distribution"] == "Ubuntu" else facts["ansible_os_family"]
+def hammerdb_archive(version: str | float, facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return ``{name, url}`` for the facts of a host: ``ansible_facts``, or those that the module ``setup`` returned."""
+    names = ("distribution", "os_family", "architecture", "distribution_version")
+    known = {name: str(facts.get(name, facts.get(f"ansible_{name}", ""))) for name in names}
+    missing = [name for name, value in known.items() if not value]
+    if missing:
+        raise AnsibleFilterError(f"hammerdb_archive: facts: {', '.join(missing)} not gathered")
+    if isinstance(version, float) and re.fullmatch(r"\d+\.[1-9]", str(version)):
+        raise AnsibleFilterError(f"hammerdb_version: put it in quotes, '{version}' or '{version}0': to YAML both are {version}")
+    family = "Ubuntu" if known["distribution"] == "Ubuntu" else known["os_family"]
     try:
-        return archive(str(version), facts["ansible_architecture"], family, facts["ansible_distribution_version"])
+        return archive(str(version), known["architecture"], family, known["distribution_version"])
     except ValueError as error:
         raise AnsibleFilterError(str(error)) from error
 

@@ -9,14 +9,15 @@ Sources: the tags v4.5, v4.12, v5.0 and v6.0 of HammerDB, and captures of 4.12 a
 
 from __future__ import annotations
 
-import calendar
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
-from ansible_collections.pgsizing.bench.plugins.module_utils.pgbench_output import number
+from ansible_collections.pgsizing.bench.plugins.module_utils.pgbench_output import clean, number
 
 #: Transaction types by their name in the time profile and in the database.
 TRANSACTIONS = ("neword", "payment", "delivery", "slev", "ostat")
@@ -38,7 +39,8 @@ def parse_version(text: str) -> str | None:
 
 def version_tuple(version: str | None) -> tuple[int, ...]:
     """Return ``(4, 12)`` for ``4.12``: 4.12 is newer than 4.9. Empty for an unknown version."""
-    return tuple(int(part) for part in version.split(".")) if version else ()
+    found = re.match(r"v?(\d+(?:\.\d+)*)", str(version or ""))
+    return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -52,13 +54,22 @@ def parse_clock(text: str) -> float | None:
     found = _CLOCK.search(text)
     if not found or found["zone"] not in ("UTC", "GMT") or found["month"] not in _MONTHS:
         return None
-    date = [int(found["year"]), _MONTHS.index(found["month"]) + 1, *(int(found[k]) for k in ("day", "h", "m", "s"))]
-    return float(calendar.timegm((*date, 0, 0, 0)))
+    return _epoch(found["year"], _MONTHS.index(found["month"]) + 1, *(found[k] for k in ("day", "h", "m", "s")))
+
+
+def _epoch(*parts: str | int) -> float | None:
+    """Return the epoch of year, month, day, hour, minute and second in UTC; ``None`` where the calendar has no such time."""
+    year, month, day, hour, minute, second = map(int, parts)
+    try:
+        return datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return None
 
 
 # bounds of a run -------------------------------------------------------------------------------------------------------
 
-_HEADER = re.compile(r"^(?:@[\d.]+ )?(?:Hammerdb Log @ .*|HammerDB CLI v.*|== .*)$", re.MULTILINE)
+#: A header at the start of a line, or behind what a runner puts before each line; never a quotation of one.
+_HEADER = re.compile(r"""^(?:@[\d.]+ )?(?:(?:[^\n"']*[ \t\]>|:])?(?:(?i:Hammerdb Log @ )|HammerDB CLI v)[^\n]*|== [^\n]*)$""", re.MULTILINE)
 
 
 def runs(text: str) -> list[dict[str, Any]]:
@@ -81,8 +92,12 @@ def runs(text: str) -> list[dict[str, Any]]:
 # the result line -------------------------------------------------------------------------------------------------------
 
 _RESULT = re.compile(r"TEST RESULT\s*:\s*System achieved\s+(?P<figures>.+)")
-_NOPM = re.compile(r"(?P<figure>-?\d[\d.,]*)\s+NOPM\b")
-_TPM = re.compile(r"(?P<figure>-?\d[\d.,]*)\s+(?!NOPM\b)(?:(?P<database>\S.*?)\s+)?TPM\b")
+#: All of a figure: its thousands may stand apart, and what follows other digits is but the end of one.
+_FIGURE = r"(?<![^\s:])(?<!\d\s)(?P<figure>-?(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+|\d[\d.,'\u2019]*))\s+"
+_NOPM = re.compile(_FIGURE + r"NOPM\b")
+_TPM = re.compile(_FIGURE + r"(?!\d|NOPM\b)(?:(?P<database>\S(?:(?!NOPM\b).)*?)\s+)?TPM\b")
+#: ``270.400`` is either of two numbers, a thousand times apart.
+_EITHER = re.compile(r"-?\d{1,3}\.\d{3}")
 
 
 def parse_result(line: str) -> dict[str, Any] | None:
@@ -102,7 +117,7 @@ def parse_result(line: str) -> dict[str, Any] | None:
 
 
 def _figure(text: str) -> float | int | None:
-    value = number(text.lstrip("-"))
+    value = None if _EITHER.fullmatch(text) else number(text.lstrip("-"))
     return -value if value is not None and text.startswith("-") else value
 
 
@@ -193,7 +208,7 @@ def _lines(text: str) -> Iterator[tuple[float | None, str]]:
     stamp: float | None = None
     error: tuple[float | None, str] | None = None
     for raw in text.splitlines():
-        found = _LINE.match(raw.replace("\r", ""))
+        found = _LINE.match(clean(raw.replace("\r", "")))
         assert found
         line = found["text"].strip()
         if error and line and not found["at"] and _MORE.match(found["text"]):
@@ -276,9 +291,9 @@ def _read_event(run: dict[str, Any], said: str, at: float | None) -> bool:
         if found:
             if name != "window":
                 run["events"][name] = at
-            minutes = found.groupdict().get("minutes")
-            if minutes:
-                run["ramp_up_s" if name == "ramp_up" else "duration_s"] = round(60 * float(minutes), 3)
+            minutes = number(found.groupdict().get("minutes") or "")
+            if minutes is not None:
+                run["ramp_up_s" if name == "ramp_up" else "duration_s"] = round(60 * minutes, 3)
             return True
     return False
 
@@ -324,6 +339,13 @@ def _add_error(run: dict[str, Any], vuser: int | None, text: str) -> None:
             errors.append(text)
 
 
+def last_words(text: str) -> str:
+    """Return what a run of which nothing was understood said last, to follow its message; of a trace of Tcl it is the error itself."""
+    main = re.split(r"\n\s+while executing", sections(text)[""])[0]
+    said = [line for _at, line in _lines(main) if not _STATE.match(line)]
+    return f"; the last line was: {said[-1][:300]}" if said else ""
+
+
 def last_counter(text: str) -> int | None:
     """Return the last figure of the transaction counter in new output, for the live line."""
     figures = [int(found["tpm"]) for _at, line in _lines(text) if (found := _COUNTER.match(line))]
@@ -342,7 +364,7 @@ def parse_build(text: str) -> dict[str, Any]:
     run = parse_run(text)
     main = sections(text)[""]
     building = re.search(r"Building (\d+) Warehouses?(?:\(s\))? with (\d+) Virtual User", main)
-    percents = re.findall(r"^(?:@[\d.]+ )?progress ([\d.]+)\s*$", main, re.MULTILINE)
+    percents = re.findall(r"^(?:@[\d.]+ )?progress (\d{1,3}(?:\.\d+)?)\s*$", main, re.MULTILINE)
     failed = [n for n, user in run["users"].items() if user["state"] == "failed"]
     claimed = re.search(r"\bSCHEMA COMPLETE\b", main) is not None
     said = [e["text"] for e in sorted(run["errors"], key=lambda e: e["vuser"] is None)]  # what a user says tells more than what follows
@@ -356,7 +378,7 @@ def parse_build(text: str) -> dict[str, Any]:
     elif said or run["refusals"]:
         reason = (said or run["refusals"])[0]
     elif not claimed:
-        reason = "the build did not say that the schema is complete"
+        reason = f"the build did not say that the schema is complete{last_words(text)}"
     return {
         **{k: run[k] for k in ("version", "users", "errors", "error_count")},
         "warehouses": int(building[1]) if building else None,
@@ -372,8 +394,9 @@ def parse_check(text: str) -> dict[str, Any]:
     run = parse_run(text)
     main = sections(text)[""]
     steps = re.findall(r"Vuser 1:(Check .+)", main)
-    passed = "Schema has been checked successfully." in main and not run["errors"]
-    reason = run["errors"][0]["text"] if run["errors"] else None
+    failed = [n for n, user in run["users"].items() if user["state"] == "failed"]
+    passed = "TPROC-C Schema has been checked successfully." in main and not run["errors"] and not failed
+    reason = run["errors"][0]["text"] if run["errors"] else f"virtual user {failed[0]} failed" if failed else None
     return {"passed": passed, "steps": [s.strip() for s in steps], "reason": None if passed else reason or "it did not say that it passed"}
 
 
@@ -382,14 +405,15 @@ def parse_check(text: str) -> dict[str, Any]:
 
 def parse_json(text: str) -> tuple[Any, str]:
     """Return the first JSON value in ``text`` and what stands after it; ``(None, text)`` when there is none."""
-    start = re.search(r"[\[{]", text)
-    if not start:
-        return None, text
-    try:
-        value, end = json.JSONDecoder().raw_decode(text, start.start())
-    except ValueError:
-        return None, text
-    return value, text[end:].strip()
+    for start in re.finditer(r"[\[{]", text):  # a line of a log may hold brackets too
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, start.start())
+        except ValueError as error:
+            if getattr(error, "pos", len(text)) > start.start() + 2:
+                break  # it began as JSON and was cut off: what is inside it is not the value
+        else:
+            return value, text[end:].strip()
+    return None, text
 
 
 def has_no_data(value: Any) -> bool:
@@ -399,15 +423,15 @@ def has_no_data(value: Any) -> bool:
 
 
 def parse_job_result(text: str) -> dict[str, Any] | None:
-    """Return ``{job_id, nopm, tpm, database}`` of ``jobs <id> result``: a list whose length differs between 4.6 and 6.0."""
+    """Return ``{job_id, nopm, tpm, database}`` of ``jobs <id> result``: a list whose length differs between 4.6 and 6.0.
+
+    ``None`` without a result and with several: a job has one.
+    """
     value, _rest = parse_json(text)
-    if not isinstance(value, list) or not value or has_no_data(value):
+    if not isinstance(value, list) or has_no_data(value):
         return None
-    for item in value:
-        result = parse_result(str(item))
-        if result:
-            return {"job_id": str(value[0]), **result}
-    return None
+    results = [result for item in value if (result := parse_result(str(item)))]
+    return {"job_id": str(value[0]), **results[0]} if len(results) == 1 else None
 
 
 _TIMING = ("elapsed_ms", "min_ms", "avg_ms", "max_ms", "total_ms", "p99_ms", "p95_ms", "p75_ms", "p50_ms", "p25_ms", "ratio_pct")
@@ -417,20 +441,30 @@ def parse_timing(text: str, version: str | None = None) -> dict[str, Any] | None
     """Parse the JSON of ``jobs <id> timing``: ``{procs: {neword: row, …}, trailing: bool}``; ``None`` when there is no data.
 
     A row holds numbers: ``calls`` and the keys of ``_TIMING`` with ``sd_ms``. Text after the JSON value is ignored, ``trailing`` says so.
+    What is no transaction type has no row: an error in an object, or a total that would count every call again.
     """
     value, rest = parse_json(text)
     if not isinstance(value, dict) or has_no_data(value):
         return None
-    procs = {str(name).lower(): _timing_row(row, version) for name, row in value.items() if isinstance(row, Mapping)}
+    rows = {str(name).lower(): row for name, row in value.items() if isinstance(row, Mapping)}
+    procs = {name: _timing_row(row, version) for name, row in rows.items() if name in TRANSACTIONS}
     return {"procs": procs, "trailing": bool(rest)} if procs else None
 
 
 def _timing_row(row: Mapping[str, Any], version: str | None) -> dict[str, Any]:
-    values: dict[str, Any] = {key: number(str(row[key])) if key in row else None for key in _TIMING}
-    calls = number(str(row.get("calls", "")))
+    values: dict[str, Any] = {key: _json_number(row.get(key)) for key in _TIMING}
+    calls = _json_number(row.get("calls"))
     values["calls"] = int(calls) if calls is not None else None
-    values["sd_ms"] = sd_ms(number(str(row.get("sd", ""))), values, version)
+    values["sd_ms"] = sd_ms(_json_number(row.get("sd")), values, version)
     return values
+
+
+def _json_number(value: Any) -> float | int | None:
+    """Return a figure that stands in JSON as text or as a number, with an exponent or not; never NaN or infinity."""
+    text = str(value).strip()
+    if re.fullmatch(r"\d+(?:\.\d*)?[eE][+-]?\d+", text):
+        return float(text) if math.isfinite(float(text)) else None
+    return number(text)
 
 
 def sd_ms(sd: float | None, row: Mapping[str, Any], version: str | None = None) -> float | None:
@@ -460,14 +494,14 @@ def parse_tcount(text: str) -> list[dict[str, Any]]:
     value, _rest = parse_json(text)
     if isinstance(value, dict) and not has_no_data(value):
         rows = next((v for k, v in value.items() if k.endswith(" tpm") and isinstance(v, Mapping)), {})
-        found = [{"at": _local_epoch(str(at)), "tpm": int(number(str(tpm)) or 0)} for at, tpm in rows.items()]
-        return sorted((row for row in found if row["at"] is not None), key=lambda row: row["at"] or 0.0)
+        found = [(_local_epoch(str(at)), number(str(tpm))) for at, tpm in rows.items()]
+        return [{"at": at, "tpm": int(tpm)} for at, tpm in sorted((at, tpm) for at, tpm in found if at is not None and tpm is not None)]
     return [row for row in parse_run(text)["samples"] if row["at"] is not None]
 
 
 def _local_epoch(text: str) -> float | None:
     found = re.match(r"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)$", text)
-    return float(calendar.timegm((*(int(g) for g in found.groups()), 0, 0, 0))) if found else None
+    return _epoch(*found.groups()) if found else None
 
 
 # the time profile ------------------------------------------------------------------------------------------------------
@@ -507,9 +541,9 @@ def _profile(text: str, at: float | None, version: str | None) -> dict[str, Any]
     procs: dict[str, Any] = {}
     raw: dict[str, str] = {}
     elapsed: float | None = None
-    for line in text.splitlines():
+    for line in map(clean, text.splitlines()):
         if block := _BLOCK.match(line):
-            elapsed = float(block["ms"])
+            elapsed = number(block["ms"])
             procs = report["users"].setdefault(int(block["vuser"]), {}) if block["vuser"] else report["summary"]
             if not block["vuser"]:
                 report["elapsed_ms"] = elapsed
@@ -533,7 +567,9 @@ def corrected(
     affected. The evidence is the calls of the users; without them, shares of the time that add up to more than all of it.
     """
     kind: str | None = None
-    if users:
+    if any(_contradicts_itself(row) for row in summary.values()):
+        kind = "inconsistent"
+    elif users:
         counted = {name: sum(user[name]["calls"] or 0 for user in users.values() if name in user) for name in summary}
         wrong = [name for name, row in summary.items() if row["calls"] != counted[name]]
         if wrong:
@@ -547,6 +583,14 @@ def corrected(
         name: {**row, **{k: row[k] // 2 if k == "calls" else row[k] / 2 for k in halved if row[k] is not None}}
         for name, row in summary.items()
     }, kind
+
+
+def _contradicts_itself(row: Mapping[str, Any]) -> bool:
+    """Whether average x calls is not the total; the average is printed to 0.001 ms."""
+    average, calls, total = row.get("avg_ms"), row.get("calls"), row.get("total_ms")
+    if average is None or calls is None or total is None:
+        return False
+    return bool(abs(average * calls - total) > 0.01 * total + 0.001 * calls)
 
 
 # what the run is worth -------------------------------------------------------------------------------------------------

@@ -9,8 +9,28 @@ from __future__ import annotations
 
 import re
 
+#: What the role ``hammerdb`` installs when nobody says another version.
+DEFAULT_VERSION = "4.12"
 _PAGE = "https://github.com/TPC-Council/HammerDB/releases/download"
+#: Distributions that the builds are known to run on; others have another C library, or an older one.
+_FAMILIES = ("Debian", "RedHat", "Ubuntu")
 _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+def unbuilt(version: str, machine: str) -> str | None:
+    """Return why there is no build of ``version`` for a machine (as ``uname -m`` says, or AWS), ``None`` when there is one."""
+    if machine not in _MACHINES:
+        return f"there is no HammerDB for {machine}"
+    if _MACHINES[machine] == "arm64" and _number(version) < (6, 1):
+        return f"HammerDB {version} is built for x86-64 only; for Arm take 6.1 or later"
+    return None
+
+
+def _number(version: str) -> tuple[int, ...]:
+    found = re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
+    if not found:
+        raise ValueError(f"hammerdb_version: {version!r} is not a version such as 4.12")
+    return tuple(int(part or 0) for part in found.groups())
 
 
 def archive(version: str, machine: str, family: str, release: str) -> dict[str, str]:
@@ -19,17 +39,14 @@ def archive(version: str, machine: str, family: str, release: str) -> dict[str, 
     ``machine``: as ``uname -m`` says. ``family`` and ``release``: of the distribution, such as ``RedHat`` and ``9``, ``Debian`` and ``12``.
     ``ValueError`` says why there is none.
     """
-    found = re.fullmatch(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
-    if not found:
-        raise ValueError(f"hammerdb_version: {version!r} is not a version such as 4.12")
-    number = tuple(int(part or 0) for part in found.groups())
-    kind = _MACHINES.get(machine)
-    if kind is None:
-        raise ValueError(f"there is no HammerDB for {machine}")
-    if kind == "arm64" and number < (6, 1):
-        raise ValueError(f"HammerDB {version} is built for x86-64 only; for Arm take 6.1 or later")
+    number = _number(version)
+    if wrong := unbuilt(version, machine):
+        raise ValueError(wrong)
+    kind = _MACHINES[machine]
     if number < (4, 0):
         raise ValueError(f"HammerDB {version} is too old; take 4.0 or later")
+    if family not in _FAMILIES:
+        raise ValueError(f"no archive of HammerDB is known to run on {family}; give hammerdb_archive, hammerdb_url or hammerdb_home")
     if number < (5, 0):
         name = f"HammerDB-{version}-Linux.tar.gz"
     else:

@@ -230,15 +230,17 @@ FROM pg_stat_database WHERE datname = current_database() \watch @INTERVAL@
 
 
 def connection_problems(connection: Mapping[str, Any]) -> list[str]:
-    """Return what in ``{host, port, user, dbname}`` HammerDB cannot take, because it does not quote it."""
+    """Return what in ``{host, port, user, dbname}`` HammerDB cannot take, because it does not quote it, and a ``home`` that is relative."""
     names = [("login_user", connection["user"], PLAIN), ("login_db", connection["dbname"], PLAIN)]
     if connection.get("host"):
         names.append(("login_host", connection["host"], HOST))
-    return [
+    problems = [
         f"{name}: HammerDB cannot take {value!r}, it does not quote it"
         for name, value, pattern in names
         if not pattern.fullmatch(str(value))
     ]
+    # A run starts in a folder of its own.
+    return problems if connection["home"].startswith("/") else [*problems, f"home: {connection['home']!r} is not an absolute path"]
 
 
 def _settings(connection: Mapping[str, Any], ssl_mode: str, more: Mapping[str, Any]) -> str:

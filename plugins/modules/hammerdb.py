@@ -20,9 +20,8 @@ description:
     nothing was measured.
 options:
   home:
-    description: Folder of HammerDB on the driver. The role C(hammerdb) installs it.
+    description: Folder of HammerDB on the driver. The role C(hammerdb) installs it. Needed but for O(phase=check).
     type: path
-    required: true
   warehouses:
     description: 'Warehouses of the data set, about 98 MB each. Default 10 without O(database_size).'
     type: int
@@ -47,7 +46,7 @@ options:
   duration:
     description: 'Seconds of the measured window. HammerDB counts in steps of 6 s, other lengths are rounded up to one it can end.'
     type: int
-    default: 60
+    default: 30
   ramp_up:
     description: 'Seconds of the same load before it, rounded up likewise.'
     type: int

@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import hammerdb_standin
@@ -45,7 +46,7 @@ def measured(place: Place, archive: tuple[Path, str]) -> Run:
 
 def test_plan_names_the_load_generator(place: Place) -> None:
     run = place.run(*SHORT, "--check")
-    assert "tprocc by hammerdb, headline metric nopm" in run.words
+    assert "tprocc by hammerdb, headline metric NOPM" in run.words
 
 
 def test_another_generator_is_refused(place: Place) -> None:
@@ -53,10 +54,16 @@ def test_another_generator_is_refused(place: Place) -> None:
     assert "'hamerdb' does not run tprocc; there is builtin and hammerdb" in run.words
 
 
+def is_valid_but_for_neighbours(trial: dict[str, Any]) -> bool:
+    """Other tests run beside, which the trial is right to say."""
+    return trial["verdict"] in ("valid", "suspect") and codes(trial, "suspect") <= {"other_load"}
+
+
 def test_trial(measured: Run) -> None:
     """Figures, findings and series are where those of every workload are; the window is the measured one, not the job."""
     [trial] = measured.trials.values()
-    assert (trial["verdict"], trial["headline"]["metric"], trial["headline"]["value"]) == ("valid", "nopm", 27220)
+    assert (trial["headline"]["metric"], trial["headline"]["value"]) == ("nopm", 27220)
+    assert is_valid_but_for_neighbours(trial)
     assert trial["load_generator"]["name"] == "hammerdb" and trial["comparison_key"]["load_generator"] == ["hammerdb", "4.12"]
     assert [s["name"] for s in trial["steps"]] == ["ramp_up", "measured", "after"]
     assert [row["name"] for row in trial["latency"]["scripts"]] == ["neword", "payment", "delivery", "slev", "ostat"]
@@ -75,6 +82,12 @@ def test_data_set_is_built_by_hammerdb_and_checked(measured: Run) -> None:
     assert events and events[-1]["percent"] > 50
 
 
+def test_the_data_are_checked_without_hammerdb(place: Place, measured: Run) -> None:
+    """Nothing of how HammerDB was had is said again."""
+    assert measured.trials
+    place.run(playbook="playbooks/check_data.yml")
+
+
 def test_live_line_and_report(measured: Run) -> None:
     rates = [e["rate"] for e in measured.progress() if e.get("step") == "measured" and e.get("rate")]
     assert rates and all(300 < rate < 2500 for rate in rates)
@@ -86,4 +99,4 @@ def test_data_set_and_program_are_used_again(place: Place, measured: Run, archiv
     assert measured.trials
     again = place.run(*SHORT, {"hammerdb_sha256": archive[1], "hammerdb_archive": "/nowhere.tar.gz"})
     [trial] = again.trials.values()
-    assert trial["verdict"] == "valid" and not list(again.directory.glob("datasets/*/raw"))
+    assert is_valid_but_for_neighbours(trial) and not list(again.directory.glob("datasets/*/raw"))

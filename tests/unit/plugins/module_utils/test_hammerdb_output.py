@@ -206,6 +206,10 @@ def test_check_passes_only_by_its_own_words() -> None:
     failed = output.parse_check(console("v4.12_pgtclng_buildschema_4wh_2vu"))
     assert not failed["passed"] and failed["reason"]
     assert output.parse_check("")["reason"] == "it did not say that it passed"
+    other = output.parse_check("Vuser 1:TPROC-H Schema has been checked successfully.\n")
+    assert not other["passed"]
+    contrary = output.parse_check("Vuser 1:TPROC-C Schema has been checked successfully.\nVuser 1:FINISHED FAILED\n")
+    assert (contrary["passed"], contrary["reason"]) == (False, "virtual user 1 failed")
 
 
 # the named cases -----------------------------------------------------------------------------------------------------------
@@ -224,6 +228,11 @@ def test_check_passes_only_by_its_own_words() -> None:
         ("-12 NOPM from 5 PostgreSQL TPM", (-12, 5, "PostgreSQL")),
         ("270400 NOPM from 622000 TPM", (270400, 622000, None)),
         ("270400 NOPM", (270400, None, None)),
+        ("270 400 NOPM from 1 622 000 PostgreSQL TPM", (270400, 1622000, "PostgreSQL")),
+        ("1\u202f622\u202f000 PostgreSQL TPM at 270\u00a0400 NOPM", (270400, 1622000, "PostgreSQL")),
+        ("270'400 NOPM from 622'000 PostgreSQL TPM", (270400, 622000, "PostgreSQL")),
+        ("270.400 NOPM from 622.000 PostgreSQL TPM", (None, None, "PostgreSQL")),  # a point of thousands or of a fraction
+        ("1270 400 NOPM from 622000 PostgreSQL TPM", (None, 622000, "PostgreSQL")),
     ],
 )
 def test_c019_result_line_in_either_order(prefix: str, figures: str, expected: tuple[Any, ...]) -> None:
@@ -246,6 +255,26 @@ Hammerdb Log @ Mon Mar 01 11:00:00 UTC 2021
 Error in Virtual User 1: FATAL:  the database system is starting up
 Vuser 1:FINISHED FAILED
 """
+
+
+@pytest.mark.parametrize("line", ["System achieved 1.2e6 NOPM from 3e6 PostgreSQL TPM", "System achieved nan NOPM from inf PostgreSQL TPM"])
+def test_c019_part_of_a_number_is_no_number(line: str) -> None:
+    assert output.parse_result(f"Vuser 1:TEST RESULT : {line}") == {"nopm": None, "tpm": None, "database": None}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "header"), [("[bench1] out: ", "Hammerdb Log @ "), ("", "HammerDB Log @ "), ("bench1 | ", "hammerdb log @ ")]
+)
+def test_c022_headers_behind_the_prefix_of_a_runner(prefix: str, header: str) -> None:
+    lines = [
+        f"{header}Mon Mar 01 10:00:00 UTC 2021",
+        "Vuser 1:TEST RESULT : System achieved 68110 NOPM from 156700 PostgreSQL TPM",
+        f"{header}Mon Mar 01 11:00:00 UTC 2021",
+        "Error in Virtual User 1: FATAL:  the database system is starting up",
+    ]
+    parts = output.runs("".join(f"{prefix}{line}\r\n" for line in lines))
+    assert [[r["nopm"] for r in output.parse_run(part["text"])["results"]] for part in parts] == [[68110], []]
+    assert parts[1]["at"] - parts[0]["at"] == 3600
 
 
 def test_c022_shared_log_the_last_result_belongs_to_an_earlier_run() -> None:
@@ -417,10 +446,73 @@ def test_failing_calls_are_counted() -> None:
     assert output.parse_run(text)["failed_calls"] == {"payment": 2, "neword": 1, "slev": 1}
 
 
+@pytest.mark.parametrize(
+    "text",
+    ['{"6B0D": {"NEWORD": {"calls": "5"}}}', '{"error": {"message": "no such job"}}', '{"TOTAL": {"calls": "5"}}', '{"NEWORD": [1, 2]}'],
+)
+def test_c029_what_is_no_row_of_a_transaction(text: str) -> None:
+    assert output.parse_timing(text) is None
+
+
+def test_c029_json_behind_a_log_line_and_cut_off() -> None:
+    text = '{"NEWORD": {"calls": "100", "avg_ms": "4.812", "total_ms": "4.812E2", "sd": "NaN"}}'
+    timing = output.parse_timing(f"[info] timing of the job\n{text} NEWORD calls 100")
+    assert timing and timing["trailing"]
+    assert [timing["procs"]["neword"][k] for k in ("calls", "total_ms", "sd_ms")] == [100, 481.2, None]
+    assert output.parse_timing(text[:-1]) is None  # the object within is not the answer
+
+
+def test_endless_numbers_are_damage_and_no_figures() -> None:
+    figure = "9" * 5000
+    run = output.parse_run(
+        f"Vuser {figure}:RUNNING\n{figure} PostgreSQL tpm\nVuser 1:TEST RESULT : System achieved {figure} NOPM from 1 PostgreSQL TPM"
+    )
+    assert (run["users"], run["samples"], [r["nopm"] for r in run["results"]]) == ({}, [], [None])
+    assert output.parse_timing('{"NEWORD": {"calls": ' + figure + "}}") is None
+
+
+def test_c029_a_row_that_contradicts_itself() -> None:
+    row = {"calls": 47368, "avg_ms": 4.812, "total_ms": 227939.268, "ratio_pct": 53.908}
+    assert output.corrected({"neword": row}, {})[1] is None
+    assert output.corrected({"neword": {**row, "total_ms": 2 * 227939.268}}, {})[1] == "inconsistent"
+
+
 def test_job_result_of_4_6() -> None:
     """4.6 and 4.7 have no time stamp in the list."""
     text = '["6B0D", "2 Active Virtual Users configured", "TEST RESULT : System achieved 5 NOPM from 11 PostgreSQL TPM"]'
     assert output.parse_job_result(text) == {"job_id": "6B0D", "nopm": 5, "tpm": 11, "database": "PostgreSQL"}
+
+
+def test_a_job_of_several_results_has_none() -> None:
+    result = '"TEST RESULT : System achieved 5 NOPM from 11 PostgreSQL TPM"'
+    assert output.parse_job_result(f'["6B0D", {result}, {result}]') is None
+
+
+def test_a_counter_that_cannot_be_read_is_no_zero() -> None:
+    text = '{"PostgreSQL tpm": {"2026-11-30 09:00:00": "0", "2026-11-30 09:00:10": "x", "2026-13-30 09:00:20": "5"}}'
+    assert output.parse_tcount(text) == [{"at": 1796029200.0, "tpm": 0}]
+
+
+@pytest.mark.parametrize("minutes", ["1.2.3", ".", "9" * 400])
+def test_a_damaged_length_is_none(minutes: str) -> None:
+    run = output.parse_run(f"Vuser 1:Beginning rampup time of {minutes} minutes\nVuser 1:Timing test period of {minutes} in minutes\n")
+    assert (run["ramp_up_s"], run["duration_s"]) == (None, None)
+    assert output.parse_build(f"progress {minutes}\n")["percent"] is None
+    block = f">>>>> SUMMARY OF 2 ACTIVE VIRTUAL USERS : MEDIAN ELAPSED TIME : {minutes}ms\n"
+    [report] = output.parse_profile(f"Hammerdb Time Profile Report @ Mon Nov 30 09:34:20 UTC 2026\n{block}")
+    assert report["elapsed_ms"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Killed\n1 = RUNNING\n", "; the last line was: Killed"),
+        ('can\'t find package x\n    while executing\n"package require x"\n', "; the last line was: can't find package x"),
+        ("", ""),
+    ],
+)
+def test_last_words(text: str, said: str) -> None:
+    assert output.last_words(text) == said
 
 
 def test_an_error_of_several_lines_is_one() -> None:

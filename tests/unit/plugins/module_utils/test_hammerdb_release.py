@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from ansible_collections.pgsizing.bench.plugins.module_utils.hammerdb_release import archive
+import pytest
+import yaml
+
+from ansible_collections.pgsizing.bench.plugins.module_utils.hammerdb_release import DEFAULT_VERSION, archive
 
 
 @pytest.mark.parametrize(
@@ -28,6 +31,17 @@ from ansible_collections.pgsizing.bench.plugins.module_utils.hammerdb_release im
 def test_name_and_address(version: str, machine: str, family: str, release: str, name: str) -> None:
     url = f"https://github.com/TPC-Council/HammerDB/releases/download/v{version}/{name}"
     assert archive(version, machine, family, release) == {"name": name, "url": url}
+
+
+def test_the_default_is_that_of_the_role() -> None:
+    defaults = yaml.safe_load((Path(__file__).parents[4] / "roles/hammerdb/defaults/main.yml").read_text("utf-8"))
+    assert defaults["hammerdb_version"] == DEFAULT_VERSION
+
+
+@pytest.mark.parametrize("family", ["Suse", "Alpine", "Archlinux"])
+def test_a_distribution_that_none_is_made_for(family: str) -> None:
+    with pytest.raises(ValueError, match=f"known to run on {family}; give hammerdb_archive"):
+        archive("6.1", "x86_64", family, "15.6")
 
 
 @pytest.mark.parametrize(

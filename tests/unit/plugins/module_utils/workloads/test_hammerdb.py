@@ -80,7 +80,7 @@ def answer(name: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, {"warehouses": 10, "clients": 4, "duration": 60, "ramp_up": 24, "storedprocs": True, "load_sessions": 2, "user_delay": 500}),
+        ({}, {"warehouses": 10, "clients": 4, "duration": 30, "ramp_up": 24, "storedprocs": True, "load_sessions": 2, "user_delay": 500}),
         ({"database_size": "120GB"}, {"warehouses": tprocc.complete({"database_size": "120GB"})["warehouses"], "database_size": None}),
         ({"clients": 96, "ramp_up": 24}, {"user_delay": 125}),  # all of them started by the middle of the ramp-up
         ({"clients": 96, "ramp_up": 300}, {"user_delay": 500}),
@@ -190,7 +190,7 @@ def test_run_steps() -> None:
 def test_c026_a_run_is_always_timed_and_names_its_users() -> None:
     text = hammerdb.run_steps(params(), "4.12", CONNECTION)[0]["files"]["run.tcl"]
     values = settings_of(text)
-    assert (values["pg_driver"], values["pg_duration"], values["pg_rampup"]) == ("timed", "1", "0.4")
+    assert (values["pg_driver"], values["pg_duration"], values["pg_rampup"]) == ("timed", "0.5", "0.4")
     assert "{vu 4 " in text
 
 
@@ -231,6 +231,7 @@ def test_counting_many_warehouses_is_done_less_often() -> None:
         ({"user": "$x"}, "login_user"),
         ({"dbname": "my db"}, "login_db"),
         ({"dbname": "-d"}, "login_db"),
+        ({"home": "HammerDB-4.12"}, "home"),
     ],
 )
 def test_what_hammerdb_does_not_quote_is_refused(change: dict[str, Any], problem: str | None) -> None:
@@ -343,6 +344,13 @@ def worth(text: str, rc: int | None = 0, p: dict[str, Any] | None = None, **job:
     ("text", "rc", "code", "said"),
     [
         ("", 3, "no_result", "status 3"),
+        (
+            "./hammerdbcli: version `GLIBC_2.38' not found\n",
+            1,
+            "no_result",
+            "the last line was: ./hammerdbcli: version `GLIBC_2.38' not found",
+        ),
+        ("@1796055582.9 Vuser 2:RUNNING\nKilled\n", 137, "no_result", "status 137 and printed no result; the last line was: Killed"),
         (2 * RESULT + ends(), 0, "no_result", "2 results within the bounds of one run"),
         ("Vuser 2:new order\nVuser 1:payment\n", 0, "no_result", "test driver output, not a timed run"),
         ("Error: Virtual Users exist, destroy with vudestroy before creating\n", 0, "load_generator_failed", "Virtual Users exist"),
@@ -388,17 +396,48 @@ def test_c022_result_of_an_earlier_run_is_not_taken() -> None:
 def test_c023_worker_failed_monitor_failed() -> None:
     text = "Vuser 1:4 Active Virtual Users configured\n" + RESULT + 'Error in Virtual User 1: key "msperclick" not found\n' + ends(1, 3)
     m = worth(text)
-    assert codes(m)[:2] == ["clients_aborted", "profile_missing"]
+    assert codes(m)[:2] == ["clients_aborted", "monitor_failed"]
     assert m["findings"][0]["evidence"]["failed_users"] == [3]
     assert "msperclick" in m["findings"][1]["message"]
     assert verdict_of(m["findings"]) == "aborted"
     monitor_only = worth("Vuser 1:4 Active Virtual Users configured\n" + RESULT + ends(1))
-    assert codes(monitor_only)[0] == "profile_missing" and verdict_of(monitor_only["findings"]) == "valid"
+    assert codes(monitor_only)[0] == "monitor_failed" and verdict_of(monitor_only["findings"]) == "suspect"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("FATAL:  the database system is shutting down", "server_unreachable"),
+        ("FATAL:  the database system is not yet accepting connections", "server_unreachable"),
+        ("FATAL:  no more connections allowed (max_client_conn)", "too_many_clients"),  # of a pooler
+        ('FATAL:  too many connections for role "tpcc"', "too_many_clients"),
+        (
+            "connection to server failed: FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute",
+            "too_many_clients",
+        ),
+    ],
+)
+def test_c022_why_there_is_no_result(text: str, code: str) -> None:
+    assert codes(worth(f"Error in Virtual User 1: {text}\nVuser 1:FINISHED FAILED\n")) == [code]
 
 
 def test_c023_a_user_of_whose_end_nothing_is_said() -> None:
     m = worth(RESULT + ends(users=4))
     assert codes(m)[0] == "clients_aborted" and m["findings"][0]["evidence"]["unknown_users"] == [5]
+
+
+@pytest.mark.parametrize("users", [2, 16])
+def test_c025_a_run_of_another_number_of_users(users: int) -> None:
+    """A loop over the users that did not take the next number: the result is not that of the number asked for."""
+    m = worth(f"Vuser 1:{users} Active Virtual Users configured\n" + RESULT + ends(users=users + 1))
+    assert codes(m)[0] == "clients_aborted"
+    assert m["findings"][0]["message"] == f"HammerDB ran {users} virtual users, not the 4 that were asked for"
+
+
+def test_c023_a_result_and_nothing_of_how_any_user_ended() -> None:
+    m = worth(RESULT)
+    assert codes(m)[0] == "ends_unknown" and m["findings"][0]["evidence"]["users"] == [2, 3, 4, 5]
+    assert verdict_of(m["findings"]) == "suspect"
 
 
 def test_c023_all_users_lost_their_connection() -> None:
@@ -454,11 +493,36 @@ def test_own_count_that_disagrees() -> None:
     assert codes(hammerdb.result(params(warehouses=2), [one])) == []
 
 
+def test_statistics_that_were_reset_during_the_run() -> None:
+    one = captured("4.12")
+    rows = re.findall(r"^\d+\.\d+ \d+ \d+ \d+ \d+$", one["stdout"], re.MULTILINE)
+    for row in rows[len(rows) // 2 :]:
+        at, orders, *_reset = row.split()
+        one["stdout"] = one["stdout"].replace(row, f"{at} {orders} 5 0 0")
+    one["stderr"] = one["stderr"].replace("27220 NOPM from 62165", "27220 NOPM from -5000")
+    m = hammerdb.result(params(warehouses=2), [one])
+    assert (list(m["metrics"]), codes(m)) == (["nopm"], ["inconsistent"])
+    assert (m["conditions"]["counted"]["tpm"], m["counts"]["deadlock_failures"], m["counts"]["processed"]) == (None, None, None)
+    assert m["conditions"]["counted"]["nopm"] == pytest.approx(27220, rel=0.01)
+    assert all(sample["tps"] >= 0 for sample in m["progress"])
+
+
 def test_clocks_of_two_machines_may_differ() -> None:
     """The server's clock is an hour ahead: the counts are put back by what both said at the start."""
     one = captured("4.12")
     ahead = re.sub(r"^(\d+)(\.\d+ \d+ \d+ \d+ \d+)$", lambda f: f"{int(f[1]) + 3600}{f[2]}", one["stdout"], flags=re.MULTILINE)
     m = hammerdb.result(params(warehouses=2), [{**one, "stdout": ahead}])
+    assert codes(m) == [] and m["conditions"]["counted"]["nopm"] == pytest.approx(27220, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "line", ["could not send to server", "1796055582.9 NaN.1 4 5 6", "1796055582.9 1.2.3 4 5 6", f"1 {'9' * 400} 3 4 5"]
+)
+def test_what_is_no_row_of_counts(line: str) -> None:
+    one = captured("4.12")
+    m = hammerdb.result(
+        params(warehouses=2), [{**one, "stdout": one["stdout"].replace("=== file counts\n", f"=== file counts\n{line}\n", 1)}]
+    )
     assert codes(m) == [] and m["conditions"]["counted"]["nopm"] == pytest.approx(27220, rel=0.01)
 
 
@@ -538,6 +602,15 @@ def test_condition_10_is_not_asked_of_hammerdbs_own_data() -> None:
     assert hammerdb.check([row], params(warehouses=2)) == []
     by_us = {**row, "built": {"complete": True, "mode": "hammerdb", "partitions": 0}}
     assert [f["code"] for f in hammerdb.check([by_us], params(warehouses=2))] == ["data_inconsistent"]
+
+
+def test_data_of_any_origin_can_be_checked() -> None:
+    """Nothing is asked for: functions are as good as procedures, and up to 4.10 a run leaves the order counters one off."""
+    functions = {**GOOD, "routines": dict.fromkeys(GOOD["routines"], "f"), "violations": {"2": 20}}
+    assert hammerdb.check([functions], {}) == []
+    ours = {**GOOD, "built": {"complete": True, "mode": "hammerdb", "partitions": 0}, "violations": {"2": 20}}
+    assert [f["code"] for f in hammerdb.check([ours], {})] == ["data_inconsistent"]
+    assert [f["code"] for f in hammerdb.check([{**GOOD, "violations": {"3": 1}}], {})] == ["data_inconsistent"]
 
 
 @pytest.mark.parametrize(
