@@ -118,11 +118,20 @@ def check(row: Mapping[str, Any], p: Mapping[str, Any] | None = None) -> list[di
     if int(row["last"] or 0) != here["warehouses"] or int(row["districts"]) != DISTRICTS * here["warehouses"]:
         text = f"{here['warehouses']} warehouses up to number {row['last']} with {row['districts']} districts: rows are missing"
         findings.append(finding("data_inconsistent", text))
-    broken = {name: n for name, n in _json(row["violations"]).items() if n}
+    # Who did not leave our mark is HammerDB: its build gives amounts to the delivered orders instead of the others.
+    broken = {name: n for name, n in _json(row["violations"]).items() if n and (built or name != "10")}
     if broken:
         text = ", ".join(f"{'condition ' if name.isdigit() else 'rows of '}{name} ({n})" for name, n in broken.items())
         findings.append(finding("data_inconsistent", f"the data violate {text}", violations=broken))
     return findings
+
+
+def answer(line: str) -> dict[str, Any] | None:
+    """Return the object in a line that a statement answered; ``None`` when the line was cut off."""
+    try:
+        return dict(json.loads(line))
+    except ValueError:
+        return None
 
 
 def _json(value: Any) -> Any:

@@ -45,11 +45,11 @@ options:
   duration:
     description: 'Seconds of the measured window.'
     type: int
-    default: 60
+    default: 30
   ramp_up:
     description: 'Seconds of the same load before it.'
     type: int
-    default: 20
+    default: 15
   all_warehouses:
     description: 'Whether a virtual user works on its share of all warehouses in turn, and not on one home warehouse.'
     type: bool

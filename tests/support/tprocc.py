@@ -33,7 +33,7 @@ def environment(cluster: dict[str, Any]) -> dict[str, str]:
 def start(step: dict[str, Any], cluster: dict[str, Any], folder: Path) -> subprocess.Popen[str]:
     """Start a step in a folder of its own, as its job would."""
     folder.mkdir(parents=True)
-    for name, file in step["shipped"].items():
+    for name, file in step.get("shipped", {}).items():
         (folder / name).write_text((FILES / file).read_text("utf-8"), "utf-8")
     for name, text in step["files"].items():
         (folder / name).write_text(text, "utf-8")

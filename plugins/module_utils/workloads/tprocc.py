@@ -11,7 +11,6 @@ the window's length is pgbench's own: transactions by transactions per second.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,8 +37,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     # the load
     "clients": {"type": "int", "default": 4},
     "threads": {"type": "int"},
-    "duration": {"type": "int", "default": 60},
-    "ramp_up": {"type": "int", "default": 20},
+    "duration": {"type": "int", "default": 30, "unit": "s"},
+    "ramp_up": {"type": "int", "default": 15, "unit": "s"},
     "all_warehouses": {"type": "bool", "default": False},
     "protocol": {"type": "str", "choices": ["simple", "extended", "prepared"], "default": "simple"},
     "seed": {"type": "int", "default": 20},
@@ -47,6 +46,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 EXCLUSIVE = (("warehouses", "database_size"),)
 DATA_PARAMETERS = ("warehouses",)
+MONITORS = 0
 LOAD_CONTINUES = True
 
 DEFAULT_WAREHOUSES = 10
@@ -61,10 +61,12 @@ LOAD_CPU_S = 2.5
 LOAD_AROUND_S = 6.0
 GUESS_TPS_PER_CORE = 1000.0
 #: Changes when the same parameters make other data: what an earlier version built is then not taken for it.
-REVISION = 1
+REVISION = 2
 
 #: Of the ramp-up: as many seconds at least are needed to see whether the rate has come to rest.
 STEADY_LEAST_S = 12
+#: What is read before and after the window; none of them can fall.
+COUNTERS = ("next_o_ids", "commits", "rollbacks", "deadlocks")
 #: Share by which order numbers and calls may differ.
 ORDERS_OFF = 0.001
 
@@ -263,7 +265,7 @@ def progress(text: str) -> dict[str, Any] | None:
     pieces = _PIECES.findall(text)
     if pieces:
         _stage, done, of = pieces[-1]
-        return {"rate": None, "latency_ms": None, "elapsed_s": None, "percent": 100 * int(done) / int(of)}
+        return {"rate": None, "latency_ms": None, "elapsed_s": None, "percent": 100 * int(done) / max(1, int(of))}
     return pgbench.progress(text)
 
 
@@ -282,8 +284,6 @@ def result(params: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], digest
     measurement["load_generator"]["name"] = LOAD_GENERATOR
     measurement["load_generator"]["program"] = "pgbench"
     measurement["steps"] = [_step_result(step, measurement) for step in steps]
-    for row in measurement["latency"]["scripts"]:
-        row["name"] = row["name"].partition("_")[2]
     measurement["conditions"] |= {
         "scripts": [{"name": name, "weight": weight} for name, weight in MIX.items()],
         "scale": None,
@@ -292,12 +292,14 @@ def result(params: Mapping[str, Any], steps: Sequence[Mapping[str, Any]], digest
     }
     measurement["findings"] += _snapshot_findings(by_name) + _steady(by_name.get("ramp_up"))
     window = _window(measurement)
-    before, after = _json(by_name.get("before"), 0), _json(by_name.get("after"), 0)
+    before, after = _snapshot(by_name.get("before")), _snapshot(by_name.get("after"))
     if before and after and window:
         _count(measurement, before, after, window, digest)
     checked = _json(by_name.get("after"), 1)
     if checked:
         measurement["findings"] += tprocc_data.check(checked)
+    elif after:
+        measurement["findings"].append(finding("not_checked", "the data were not checked after the run: there is no whole answer"))
     _per_second(measurement, digest, by_name.get("measured"))
     return measurement
 
@@ -307,10 +309,11 @@ def _load_result(p: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> di
     measurement = pgbench.result(_pgbench(p), [{**last, "name": "load"}], None)
     elapsed = [step["job"].get("elapsed_s") for step in steps]
     complete_ = last["name"] == "statistics" and last["job"].get("rc") == 0 and None not in elapsed
+    resumed = "resumed" in str(steps[0]["stdout"])  # what the first part took is not known: no figure
     usage = [step["job"].get("rusage") or {} for step in steps]
     measurement |= {
         "workload": WORKLOAD,
-        "metrics": {"load_seconds": {"value": sum(elapsed), "unit": "s", "better": "lower"}} if complete_ else {},
+        "metrics": {"load_seconds": {"value": sum(elapsed), "unit": "s", "better": "lower"}} if complete_ and not resumed else {},
         "steps": [_step_result(step, {}) for step in steps],
         "findings": [] if complete_ else [_load_finding(last)],
         "client": {
@@ -323,7 +326,7 @@ def _load_result(p: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> di
     measurement["load_generator"] |= {"name": LOAD_GENERATOR, "program": "pgbench"}
     measurement["conditions"] = {
         **{k: p[k] for k in ("warehouses", "mode", "partitions", "load_sessions")},
-        "resumed": "resumed" in str(steps[0]["stdout"]),  # then the seconds are those of the last part
+        "resumed": resumed,
         "dataset": dataset(p)["parameters"],
     }
     return measurement
@@ -354,15 +357,22 @@ def _json(step: Mapping[str, Any] | None, line: int) -> dict[str, Any] | None:
     if not step or step["job"].get("rc") != 0:
         return None
     lines = [text for text in str(step["stdout"]).splitlines() if text.startswith("{")]
-    return dict(json.loads(lines[line])) if len(lines) > line else None
+    return tprocc_data.answer(lines[line]) if len(lines) > line else None
+
+
+def _snapshot(step: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the counters of a step; ``None`` when one is missing: an empty table has no order number, and a full disk cuts lines off."""
+    counters = _json(step, 0)
+    return counters if counters and all(isinstance(counters.get(name), int) for name in COUNTERS) else None
 
 
 def _snapshot_findings(by_name: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    failed = [step for name in ("before", "after") if (step := by_name.get(name)) and step["job"].get("rc") != 0]
+    failed = [step for name in ("before", "after") if (step := by_name.get(name)) and not _snapshot(step)]
     return [
         finding(
             "no_result",
-            f"the counters could not be read in step {step['name']}, so there is no NOPM: {_first_error(step)}",
+            f"the counters could not be read in step {step['name']}, so there is no NOPM: "
+            + (_first_error(step) if step["job"].get("rc") != 0 else "its answer lacks some"),
             step=step["name"],
         )
         for step in failed
@@ -379,25 +389,28 @@ def _count(
     measurement: dict[str, Any], before: Mapping[str, Any], after: Mapping[str, Any], window: float, digest: Mapping[str, Any] | None
 ) -> None:
     """Add ``nopm`` and ``tpm`` over the window, and what the counters say beside them."""
-    orders, commits, rollbacks = (after[k] - before[k] for k in ("next_o_ids", "commits", "rollbacks"))
-    measurement["metrics"] = {
-        "nopm": {"value": 60 * orders / window, "unit": "1/min", "better": "higher"},
-        "tpm": {"value": 60 * commits / window, "unit": "1/min", "better": "higher"},
-        **measurement["metrics"],
-    }
+    grown = {name: after[name] - before[name] for name in COUNTERS}
+    fell = [name for name, n in grown.items() if n < 0]
+    orders, commits, rollbacks, deadlocks = (None if name in fell else n for name, n in grown.items())
+    figures = {name: n for name, n in (("nopm", orders), ("tpm", commits)) if n is not None}
+    rates = {name: {"value": 60 * n / window, "unit": "1/min", "better": "higher"} for name, n in figures.items()}
+    measurement["metrics"] = {**rates, **measurement["metrics"]}
+    if fell:
+        text = f"{', '.join(fell)} fell during the window: what they count was reset or replaced, and nothing is made of it"
+        measurement["findings"].append(finding("inconsistent", text, fell=fell))
     measurement["conditions"] |= {
         "window_s": window,
         "new_orders": orders,
         "commits": commits,
         "rollbacks": rollbacks,
-        "deadlocks": after["deadlocks"] - before["deadlocks"],
+        "deadlocks": deadlocks,
         "database_bytes": before["database_bytes"],
         "database_bytes_after": after["database_bytes"],
     }
     # Of each script only the log tells the count: threads of pgbench add to its report without a lock.
     of_log = ((digest or {}).get("scripts") or {}).get("0") or {}
     called = of_log.get("n") if (digest or {}).get("sampling") == 1 else None
-    if called is not None and abs(orders - called) > max(1, ORDERS_OFF * called):
+    if called is not None and orders is not None and abs(orders - called) > max(1, ORDERS_OFF * called):
         text = f"{orders} order numbers were taken in the window, {called} new orders were called: something else works on this database"
         measurement["findings"].append(finding("inconsistent", text, new_orders=orders, called=called))
 

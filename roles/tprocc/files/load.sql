@@ -2,10 +2,10 @@
 -- are drawn by number.
 CREATE OR REPLACE FUNCTION tprocc_build.draw(below integer) RETURNS integer LANGUAGE sql AS 'SELECT floor(random() * below)::integer';
 
-CREATE OR REPLACE FUNCTION tprocc_build.load_items() RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION tprocc_build.load_items(first integer, last integer) RETURNS void LANGUAGE sql AS $$
     INSERT INTO item
     SELECT i, 1 + tprocc_build.draw(10000), a.item, (100 + tprocc_build.draw(9901)) * 0.01, b.data
-    FROM (SELECT i, 1 + tprocc_build.draw(1024) AS a, 1 + tprocc_build.draw(1024) AS b FROM generate_series(1, 100000) AS i OFFSET 0) AS ids
+    FROM (SELECT i, 1 + tprocc_build.draw(1024) AS a, 1 + tprocc_build.draw(1024) AS b FROM generate_series(first, last) AS i OFFSET 0) AS ids
     JOIN tprocc_build.strings AS a ON a.n = ids.a JOIN tprocc_build.strings AS b ON b.n = ids.b
 $$;
 
@@ -71,7 +71,7 @@ DECLARE
     ready integer;
     pieces integer;
 BEGIN
-    PERFORM set_config('synchronous_commit', 'off', false), set_config('jit', 'off', false);
+    PERFORM set_config('synchronous_commit', 'off', false), set_config('jit', 'off', false), set_config('work_mem', '64MB', false);
     LOOP
         SELECT * INTO piece FROM tprocc_build.work WHERE stage = wanted AND done IS NULL ORDER BY id FOR UPDATE SKIP LOCKED LIMIT 1;
         EXIT WHEN NOT FOUND;

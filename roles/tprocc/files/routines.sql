@@ -154,11 +154,14 @@ END
 $$;
 
 CREATE OR REPLACE PROCEDURE slev(st_w_id integer, st_d_id integer, threshold integer, INOUT stock_count integer) LANGUAGE plpgsql AS $$
+DECLARE
+    next_o_id integer;
 BEGIN
+    -- A range between columns of another table is taken for a ninth of a district's lines: then the whole stock of a warehouse is read.
+    SELECT d_next_o_id INTO next_o_id FROM district WHERE d_w_id = st_w_id AND d_id = st_d_id;
     SELECT count(DISTINCT s_i_id) INTO stock_count
-    FROM district, order_line, stock
-    WHERE d_w_id = st_w_id AND d_id = st_d_id
-      AND ol_w_id = st_w_id AND ol_d_id = st_d_id AND ol_o_id < d_next_o_id AND ol_o_id >= d_next_o_id - 20
+    FROM order_line, stock
+    WHERE ol_w_id = st_w_id AND ol_d_id = st_d_id AND ol_o_id < next_o_id AND ol_o_id >= next_o_id - 20
       AND s_w_id = st_w_id AND s_i_id = ol_i_id AND s_quantity < threshold;
 END
 $$;

@@ -77,7 +77,7 @@ def codes(measurement: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, {"warehouses": 10, "clients": 4, "duration": 60, "ramp_up": 20, "threads": 2, "load_sessions": 2, "mode": "hammerdb"}),
+        ({}, {"warehouses": 10, "clients": 4, "duration": 30, "ramp_up": 15, "threads": 2, "load_sessions": 2, "mode": "hammerdb"}),
         ({"database_size": "120GB"}, {"warehouses": 1275, "database_size": None}),
         ({"database_size": "1MB"}, {"warehouses": 1}),
         ({"warehouses": 600, "clients": 96}, {"warehouses": 600, "threads": 2}),
@@ -193,6 +193,15 @@ def test_virtual_users_beyond_the_warehouses_are_told() -> None:
     assert "warehouse_contention" in {f["code"] for f in verdict.judge(context)}
 
 
+@pytest.mark.parametrize(
+    ("built", "violations"), [(None, {"3": 1}), ({"mode": "hammerdb", "partitions": 0, "complete": True}, {"3": 1, "10": 5})]
+)
+def test_condition_10_does_not_hold_for_what_hammerdb_built(built: dict[str, Any] | None, violations: dict[str, int]) -> None:
+    row = {**json.loads(checked(**{"3": 1, "10": 5})), "built": built}
+    (found,) = tprocc.check([row], {})
+    assert (found["code"], found["evidence"]["violations"]) == ("data_inconsistent", violations)
+
+
 def test_violations_after_the_run() -> None:
     m = run(check=checked(**{"4": 3}))
     assert codes(m) == {"data_inconsistent"}
@@ -218,6 +227,34 @@ def test_without_counters_there_is_no_nopm(name: str) -> None:
     assert codes(m) == {"no_result"}
 
 
+@pytest.mark.parametrize(
+    ("changes", "metrics"),
+    [({"commits": 10**9}, ["nopm", "tps"]), ({"next_o_ids": 10**9}, ["tpm", "tps"]), ({"deadlocks": 3}, ["nopm", "tpm", "tps"])],
+)
+def test_counters_that_fell_make_no_figure(changes: dict[str, int], metrics: list[str]) -> None:
+    """Somebody reset the statistics, or put other data in place of these."""
+    before = json.dumps({**json.loads(snapshot(1, 1)), **changes}) + "\n"
+    report = REPORT.format(processed=85_100, tps="1418.3")
+    steps = [step("before", out=before), step("measured", out=report), step("after", out=snapshot(37_001, 85_101) + checked())]
+    m = tprocc.result(params(warehouses=4), steps)
+    assert (list(m["metrics"]), codes(m)) == (metrics, {"inconsistent"})
+    assert f"{next(iter(changes))} fell during the window" in m["findings"][0]["message"]
+
+
+@pytest.mark.parametrize("answer", [snapshot(1, 1)[:30], json.dumps({**json.loads(snapshot(1, 1)), "next_o_ids": None}), ""])
+def test_an_answer_that_lacks_counters_is_no_error(answer: str) -> None:
+    report = REPORT.format(processed=85_100, tps="1418.3")
+    m = tprocc.result(
+        params(warehouses=4), [step("before", out=answer), step("measured", out=report), step("after", out=snapshot(2, 2) + checked())]
+    )
+    assert codes(m) == {"no_result"} and "its answer lacks some" in m["findings"][0]["message"]
+
+
+def test_a_check_that_was_cut_off_is_none() -> None:
+    m = run(check=checked()[:40])
+    assert codes(m) == {"not_checked"}
+
+
 def test_a_run_that_was_cut_short_has_no_nopm() -> None:
     error = "pgbench: error: client 0 script 0 aborted in command 4 query 0: FATAL:  terminating connection\n"
     m = tprocc.result(params(), [step("before", out=snapshot(1, 1)), step("measured", rc=2, err=error)])
@@ -237,6 +274,8 @@ def test_new_orders_by_the_second_come_from_the_log() -> None:
 def test_a_build() -> None:
     steps = [step(name, elapsed_s=2.0) for name in ("schema", "rows", "indexes", "finish", "statistics")]
     assert tprocc.result(params(), steps)["metrics"]["load_seconds"]["value"] == 10
+    resumed = tprocc.result(params(), [step("schema", out="resumed\n"), *steps[1:]])
+    assert (resumed["metrics"], resumed["findings"], resumed["conditions"]["resumed"]) == ({}, [], True)  # its first part was not timed
     broken = tprocc.result(params(), [steps[0], step("rows", rc=2, err="NOTICE:  rows: 1 of 9 done\npgbench: error: disk full\n")])
     assert (broken["metrics"], codes(broken)) == ({}, {"dataset_failed"})
     assert "step rows ended with status 2: pgbench: error: disk full" in broken["findings"][0]["message"]
@@ -247,6 +286,7 @@ def test_a_build() -> None:
     [
         ("NOTICE:  rows: 1 of 8 done\nNOTICE:  rows: 2 of 8 done\n", {"percent": 25.0}),
         ("HINWEIS:  indexes: 9 of 9 done\n", {"percent": 100.0}),
+        ("NOTICE:  rows: 0 of 0 done\n", {"percent": 0.0}),
         ("progress: 3.0 s, 1400.5 tps, lat 2.5 ms stddev 1.0, 0 failed\n", {"rate": 1400.5, "latency_ms": 2.5}),
         ("pgbench (15.18)\n", None),
     ],
