@@ -21,7 +21,7 @@ from itertools import compress, groupby
 from typing import Any
 
 #: What stands for the time of a transaction that failed, and of one that was never started.
-FAILURES = ("failed", "serialization", "deadlock")
+FAILURES = ("failed", "serialization", "deadlock", "other")
 SKIPPED = "skipped"
 
 #: Percentiles by their names in a measurement, as fractions.
@@ -29,7 +29,7 @@ PERCENTILES = {"p50": (50, 100), "p90": (90, 100), "p95": (95, 100), "p99": (99,
 
 _WORDS = {word.encode() for word in (*FAILURES, SKIPPED)}
 
-_LINE = re.compile(rb"\d+ \d+ (\d+|failed|serialization|deadlock|skipped) (\d{1,3}) (\d{10}) \d{1,6}((?: -?\d+)*)")
+_LINE = re.compile(rb"\d+ \d+ (\d{1,18}|failed|serialization|deadlock|other|skipped) (\d{1,3}) (\d{10}) \d{1,6}((?: -?\d+)*)")
 
 #: Cells of a page of a histogram, as a power of two, and the latency from which on single counts take less room than pages (µs).
 _PAGE, _FAR = 10, 1 << 23

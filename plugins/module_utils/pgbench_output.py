@@ -38,12 +38,22 @@ _NUMBER = re.compile(
 _NOT_A_NUMBER = re.compile(r"[-+]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
 
 
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+#: More digits than any figure has: such a run of them is damage, and Python would refuse it.
+_ENDLESS = re.compile(r"\d{301,}")
+
+
+def clean(line: str) -> str:
+    """Return a line without colours of a terminal and without endless numbers, so that it can be read or left alone."""
+    return _ENDLESS.sub("…", _ESCAPES.sub("", line))
+
+
 def number(text: str) -> float | int | None:
     """Return the number that ``text`` is, thousands separators accepted (``31,900``), else ``None``.
 
     A decimal comma is not guessed: ``2035,79`` is ``None``. NaN and infinity are ``None``.
     """
-    text = text.strip()
+    text = clean(text).strip()
     found = _NUMBER.match(text)
     return _value(found) if found and found.end() == len(text) else None
 
@@ -76,7 +86,7 @@ def parse_version(text: str) -> dict[str, Any] | None:
     ``num`` is as ``server_version_num``; a development, beta or release candidate version counts as minor 0. ``None``
     when there is no version.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [clean(line).strip() for line in text.splitlines() if line.strip()]
     for line in lines:
         program = _PROGRAM.search(line)
         rest = program["rest"] if program else line
@@ -158,7 +168,7 @@ _WEIGHT = re.compile(r"\s*- weight: (?P<weight>\d+)")
 _SHARE = re.compile(r"\s*- (?P<count>\S+) transactions \((?P<share>\S+)% of total(?:, tps = (?P<tps>[^\s)]+))?\)")
 _TABLE = re.compile(r"statement latencies in milliseconds(?P<columns>| and failures|, failures and retries)(?:, file (?P<file>\d+))?:$")
 _TABLE_COLUMNS = {"": 1, " and failures": 2, ", failures and retries": 3}
-_ROWS = {n: re.compile(r"\s*(\d+\.\d{3,6}|-?nan)" + r"\s+(\d+)" * (n - 1) + r"(?:\s+(\S.*))?$") for n in (1, 2, 3)}
+_ROWS = {n: re.compile(r"\s*(\d+\.\d{3,6}|-?(?i:nan))" + r"\s+(\d+)" * (n - 1) + r"(?:\s+(\S.*))?$") for n in (1, 2, 3)}
 _WORDS = re.compile(r"\s*[(\uff08](?P<words>[^)\uff09]*)[)\uff09]")
 _EXIT = re.compile(r"\[process exit status -?\d+\]\s*$")
 
@@ -183,12 +193,10 @@ _LOST = re.compile(
 _SESSION_ENDED = re.compile(r"(?:FATAL|PANIC|ВАЖНО|ПАНИКА|致命\S*|치명\S*)\s?:  ")
 _NOISE = re.compile(r"starting vacuum|end\.$|setting random seed|\(ignoring this error|script statistics:|Password:")
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-
 
 def _lines(text: str) -> list[str]:
     """Split into lines as a terminal would show them; a common prefix and the quotes of a JSON list are taken off."""
-    lines = [_ESCAPES.sub("", line).rstrip() for line in re.split(r"\r\n|\n|\r", text)]
+    lines = [clean(line).rstrip() for line in re.split(r"\r\n|\n|\r", text)]
     shapes: Counter[str] = Counter()
     for line in lines:
         found = _LINE.match(line) or _PROGRESS.match(line)
@@ -229,16 +237,22 @@ _ENGLISH = {"excluding": "out", "without": "out", "including": "in", "with": "in
 #: Words for "without" and "with" in translations of published output. A word of the first list may hold one of the second.
 _TRANSLATED = {
     "out": (
-        r"제외|미포함|不包括|不包含|不含|排除|除去|除外|除く|除い|含まない|含めない",
+        r"제외|미포함|없이|不包括|不包含|不含|没有|沒有|排除|除去|除外|除く|除い|含まない|含めない|なし|ない",
         r"\bohne\b|ausschlie|ausgenommen|exklusive|\bsans\b|\bhors\b|exclu|\bsin\b|\bsem\b|\bsenza\b|esclu|\bбез\b|исключ",  # noqa: RUF001
+        r"không bao gồm|\bbez\b|wyłącz|wykluc|hariç|olmadan|\bzonder\b",
     ),
     "in": (
-        r"포함|包括|包含|含む|含め",
-        r"\bmit\b|einschlie|inklusive|\bavec\b|compris|inclu|\bcon\b|\bcom\b|compres|включ",
+        r"포함|包括|包含|含む|含め|込み",
+        r"\bmit\b|einschlie|inklusive|\bavec\b|compris|inclu|\bcon\b|\bcom\b|compres|включ|учётом|учетом",
+        r"bao gồm|włącz|łącznie|dahil|\bmet\b",
     ),
 }
-_INITIAL = re.compile(r"initial|초기|初始|初期|최초|anfäng|inicial|iniziale|начальн|первоначальн", re.IGNORECASE)
-_AGAIN = re.compile(r"reconn|재연결|재접속|重新|重连|再接続|erneut|wiederverb|переподключ|повторн|reconex|riconn", re.IGNORECASE)
+#: Words for "not" that turn such a word into its opposite (``non compris``, ``no incluye``, 포함하지 않음).
+_NOT = re.compile(r"\b(?:not|no|non|não|nao|nicht|niet|nie|не|pas|ikke|inte|değil|안)\b|않|아니|불_|[未没沒不]", re.IGNORECASE)
+_INITIAL = re.compile(
+    r"initial|초기|初始|初期|최초|最初|anfäng|inicial|iniziale|początk|\bilk\b|ban đầu|начальн|первоначальн", re.IGNORECASE
+)
+_AGAIN = re.compile(r"re-?conn|재연결|재접속|重新|重连|再接続|erneut|wiederverb|переподключ|повторн|reconex|riconn", re.IGNORECASE)
 
 
 def tps_basis(words: str) -> tuple[str | None, bool]:
@@ -252,8 +266,10 @@ def tps_basis(words: str) -> tuple[str | None, bool]:
     if translated:
         lower = words.lower()
         for side, patterns in _TRANSLATED.items():
-            lower, found = re.subn("|".join(patterns), " ", lower)
+            lower, found = re.subn("|".join(patterns), "_", lower)
             known |= {side} if found else set()
+        if _NOT.search(lower):
+            return None, True
     elif "connect" not in words.lower() or re.search(r"\bnot\b", words.lower()):
         return None, False
     if len(known) != 1:
@@ -347,6 +363,7 @@ class _Reader:
         self.table_script = 0
         self.aborted_clients: set[int] = set()
         self.error: dict[str, Any] | None = None  # the error whose continuation lines may follow
+        self.said: str | None = None  # the first message of the program, or of whoever failed to start it, without a level
         self.lost = False
         self.wording: set[str] = set()
 
@@ -437,6 +454,8 @@ class _Reader:
                 self._error("program", text)
             elif self.error is not None:
                 self._detail(text)  # 13 has hints without a level
+            elif self.said is None and not _NOISE.match(text):
+                self.said = text
             return True
         if _SERVER_DETAIL.match(line):
             if self.error is not None:
@@ -664,7 +683,7 @@ class _Reader:
         if report["generation"] in ("8.x", "9.5-") and report["latency_average_ms"] == 0:
             report["latency_average_ms"] = None  # 9.4 and 9.5 compute it from the duration, which -t leaves at 0
         if report["first_error"] is None and exit_status not in (None, 0):  # up to 12 messages have no prefix
-            report["first_error"] = next(iter(report["server_messages"] + report["unparsed"]), None)
+            report["first_error"] = self.said or next(iter(report["server_messages"] + report["unparsed"]), None)
         self._scripts()
         measured = report["tps_including"] is not None or report["tps"] is not None
         around = ("scale", "threads", "clients", "protocol", "processed", "latency_average_ms")
@@ -713,7 +732,7 @@ def _share(text: str) -> float | None:
 
 # progress -------------------------------------------------------------------------------------------------------------------
 
-_PROGRESS = re.compile(r"(?P<prefix>.*?)(?<!\w)progress: (?P<time>\d[\d.]*) s, (?P<items>.+ tps\b.*)")
+_PROGRESS = re.compile(r"(?P<prefix>.*?)(?<!\w)progress: (?P<time>\d+(?:\.\d*)?) s, (?P<items>.+ tps\b.*)")
 _ITEM = {
     "tps": re.compile(r"^(.+?) tps\b"),
     "latency_ms": re.compile(r"lat (\S+) ms"),
@@ -737,7 +756,7 @@ def parse_progress(text: str) -> list[dict[str, Any]]:
     samples: list[dict[str, Any]] = []
     before = zero = None
     for line in re.split(r"\r\n|\n|\r", text):
-        sample = _sample(_ESCAPES.sub("", line))
+        sample = _sample(clean(line))
         if not sample:
             continue
         if sample["ts"] is not None:
@@ -760,7 +779,7 @@ def last_progress(chunk: str) -> dict[str, Any] | None:
     ``chunk`` may begin and end in mid-line: only lines with their end count. ``interval_s`` is ``None``.
     """
     for line in reversed(re.split(r"\r\n|\n|\r", chunk)[:-1]):
-        sample = _sample(_ESCAPES.sub("", line))
+        sample = _sample(clean(line))
         if sample:
             return sample
     return None
@@ -787,9 +806,9 @@ def _sample(line: str) -> dict[str, Any] | None:
 
 _TUPLES = re.compile(
     r"(?P<done>\d+) of (?P<total>\d+) tuples \((?P<percent>\d+)%\)(?: of (?P<table>\w+))?"
-    r" done \(elapsed (?P<elapsed>[\d.]+) s, remaining (?P<remaining>[\d.]+) s\)"
+    r" done \(elapsed (?P<elapsed>\d+(?:\.\d*)?) s, remaining (?P<remaining>\d+(?:\.\d*)?) s\)"
 )
-_DONE = re.compile(r"(?<!\w)done in (?P<total>[\d.]+) s \((?P<steps>.*)\)\.")
+_DONE = re.compile(r"(?<!\w)done in (?P<total>\d+(?:\.\d*)?) s \((?P<steps>.*)\)\.")
 _PHASES = (
     ("drop tables", re.compile(r"dropping old tables\.\.\.")),
     ("create tables", re.compile(r"creating tables\.\.\.|creating \d+ partitions\.\.\.")),
@@ -836,7 +855,7 @@ def parse_init(text: str) -> dict[str, Any]:
                 "remaining_s": float(tuples["remaining"]),
             }
         elif done:
-            parts = re.findall(r"([A-Za-z][\w -]*?) ([\d.]+) s", done["steps"])
+            parts = re.findall(r"([A-Za-z][\w -]*?) (\d+(?:\.\d*)?) s", done["steps"])
             result.update(
                 complete=True, phase=None, seconds=float(done["total"]), steps=[{"name": n, "seconds": float(s)} for n, s in parts]
             )
@@ -865,19 +884,25 @@ def parse_aggregate_log(lines: Iterable[str], lag: bool = False, skipped: bool =
     ``lag``: the run had ``--rate``; ``skipped``: it also had ``--latency-limit``. These options decide the columns up to 14 (6, 10 or
     11); 15 to 18 always write 15, 19 writes 16. An interval: ``{start, n, latency_average_ms, latency_stddev_ms, latency_min_ms,
     latency_max_ms, lag_average_ms, lag_max_ms, skipped, retried, retries, serialization_failures, deadlock_failures, other_failures}``;
-    what the options leave out is ``None``. The unfinished last interval is never written: do not use the log for totals.
+    ``n`` counts those with a latency, and what the options leave out is ``None``. The unfinished last interval is never written: do
+    not use the log for totals.
     """
     expected = 11 if lag and skipped else 10 if lag else 6
     intervals: list[dict[str, Any]] = []
     problems: list[str] = []
     for position, cells in _rows(lines):
-        if len(cells) not in (expected, 15, 16) or not all(re.fullmatch(r"-?\d+", cell) for cell in cells):
+        if len(cells) not in (expected, 15, 16) or not all(re.fullmatch(r"-?\d{1,30}", cell) for cell in cells):
             problems.append(
                 f"line {position}: {len(cells)} columns, where {expected}, 15 or 16 numbers are expected: {' '.join(cells)[:120]}"
             )
             continue
         values = [int(cell) for cell in cells]
         start, n, rest = values[0], values[1], values[2:]
+        if len(cells) == 11:
+            n -= rest[8]  # up to 14 the count holds skipped transactions, which have neither latency nor lag
+            if n < 0:
+                problems.append(f"line {position}: {rest[8]} of {values[1]} transactions were skipped: {' '.join(cells)[:120]}")
+                continue
         latency = dict(zip(_LATENCY_COLUMNS, rest[:4]))
         lags = dict(zip(_LATENCY_COLUMNS, rest[4:8])) if lag else {}
         tail: dict[str, int | None] = dict.fromkeys(_TAIL_COLUMNS)

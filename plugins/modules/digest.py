@@ -65,7 +65,7 @@ digest:
     n: {description: Transactions with a latency., type: int}
     lines: {description: Lines of all logs. C(n), C(failed), C(skipped) and what C(problems) names add up to it., type: int}
     failed: {description: Failed transactions., type: int}
-    failures: {description: "The same by the word in the log, C(failed), C(serialization) and C(deadlock).", type: dict}
+    failures: {description: "The same by the word in the log, C(failed), C(serialization), C(deadlock) and C(other).", type: dict}
     skipped: {description: Transactions that were skipped as too late to start., type: int}
     sampling: {description: Share of the transactions that was logged., type: float}
     overall:

@@ -3,7 +3,7 @@
 
 The contract of a workload module, which the planner and the action rely on:
 
-constants  ``WORKLOAD LOAD_GENERATOR ROLE HEADLINE RATE_UNIT OPTIONS EXCLUSIVE DATA_PARAMETERS LOAD_CONTINUES``
+constants  ``WORKLOAD LOAD_GENERATOR ROLE HEADLINE RATE_UNIT OPTIONS EXCLUSIVE DATA_PARAMETERS MONITORS LOAD_CONTINUES``
 plan       ``complete validate unsupported writes dataset dataset_bytes load_seconds run_seconds``
 commands   ``load_steps run_steps log_layout expected_log_bytes sampling_for``
 data set   ``needs_dataset check_sql check``
@@ -52,11 +52,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "clients": {"type": "int", "default": 4},
     "threads": {"type": "int"},
     "transactions": {"type": "int"},
-    "duration": {"type": "int"},
-    "ramp_up": {"type": "int"},
+    "duration": {"type": "int", "unit": "s"},
+    "ramp_up": {"type": "int", "unit": "s"},
     "protocol": {"type": "str", "choices": ["simple", "extended", "prepared"], "default": "simple"},
     "rate": {"type": "float"},
-    "latency_limit": {"type": "float"},
+    "latency_limit": {"type": "float", "unit": "ms"},
     "max_tries": {"type": "int", "default": 1},
     "reconnect": {"type": "bool", "default": False},
     "seed": {"type": "int", "default": 20},
@@ -68,6 +68,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 EXCLUSIVE = (("transactions", "duration"), ("builtin", "scripts"))
 #: Parameters that ``data_scale`` multiplies.
 DATA_PARAMETERS = ("scale",)
+MONITORS = 0  # connections beside those of the clients
 #: Whether a load goes on with one that was interrupted; else it wants an empty database.
 LOAD_CONTINUES = False
 
@@ -107,7 +108,9 @@ def complete(params: Mapping[str, Any], cores: int | None = None) -> dict[str, A
 
 
 def scripts(params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the scripts to run: ``{name, builtin, sql, weight}``, in the order of their number in the log.
+    """Return the scripts to run: ``{name, file, builtin, sql, weight}``, in the order of their number in the log.
+
+    ``file`` is the name of an own script in the folder of the run, where other files lie too; ``None`` for a builtin.
 
     ``scripts`` holds ``{builtin|sql, name, weight}`` (a ``file`` has been read into ``sql`` by the action), ``builtin`` is the short
     form ``NAME[@WEIGHT],…``; a builtin may be shortened as pgbench allows. Without both: ``tpcb-like``.
@@ -118,10 +121,12 @@ def scripts(params: Mapping[str, Any]) -> list[dict[str, Any]]:
         weight = 1 if item.get("weight") is None else item["weight"]
         if builtin is not None:
             name = _builtin(builtin) or str(builtin)
-            result.append({"name": name, "builtin": name, "sql": None, "weight": weight})
+            result.append({"name": name, "file": None, "builtin": name, "sql": None, "weight": weight})
         else:
             stem = re.sub(r"[^A-Za-z0-9._-]", "_", str(item.get("name") or item.get("file") or "script.sql").rsplit("/", 1)[-1])
-            result.append({"name": f"{index}_{stem}", "builtin": None, "sql": item.get("sql"), "weight": weight})
+            file = f"{index}_{stem}"
+            name = file if stem in [script["name"] for script in result] else stem
+            result.append({"name": name, "file": file, "builtin": None, "sql": item.get("sql"), "weight": weight})
     return result
 
 
@@ -129,7 +134,7 @@ def _short_form(text: str) -> list[dict[str, Any]]:
     items = []
     for part in str(text).split(","):
         name, at, weight = part.strip().partition("@")
-        items.append({"builtin": name.strip(), "weight": (int(weight) if weight.strip().isdigit() else weight) if at else 1})
+        items.append({"builtin": name.strip(), "weight": (int(weight) if weight.strip().isdecimal() else weight) if at else 1})
     return items
 
 
@@ -365,8 +370,8 @@ def run_steps(params: Mapping[str, Any], version: str, connection: Mapping[str, 
     base += ["--failures-detailed"] if num >= 150000 else []
     base += ["-s", str(p["scale"])] if not needs_dataset(p) else []  # with a builtin pgbench counts the branches itself
     for script in run:
-        base += ["-b" if script["builtin"] else "-f", f"{script['name']}@{script['weight']}"]
-    files = {s["name"]: s["sql"] for s in run if not s["builtin"]}
+        base += ["-b" if script["builtin"] else "-f", f"{script['file'] or script['name']}@{script['weight']}"]
+    files = {s["file"]: s["sql"] for s in run if not s["builtin"]}
     missing = [name for name, sql in files.items() if sql is None]
     if missing:
         raise ValueError(f"the text of {', '.join(missing)} has not been read")
@@ -618,7 +623,9 @@ def _parse(step: Mapping[str, Any], p: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``{report, init, metrics}`` of one step."""
     job = step["job"]
     output = _output(step)
-    report = pgbench_output.parse_report(output, job.get("rc"))
+    reports = pgbench_output.parse_reports(output, job.get("rc"))
+    # Which of several is this run's nobody can tell: none is taken.
+    report = {**(reports[0] if len(reports) == 1 else pgbench_output.parse_reports("", job.get("rc"))[0]), "several": len(reports)}
     init = pgbench_output.parse_init(output) if step["name"] == "load" else None
     metrics: dict[str, Any] = {}
     if init:
@@ -759,6 +766,8 @@ def _step_findings(step: Mapping[str, Any], parsed: Mapping[str, Any], p: Mappin
     The text of the server's errors follows its ``lc_messages``; it is quoted, never read.
     """
     name, job, report = step["name"], step["job"], parsed["report"]
+    if report["several"] > 1:
+        return [finding("no_result", f"{name}: {report['several']} reports of pgbench in the output of one run; none of them is taken")]
     rc, done = job.get("rc"), report["tps"] is not None or bool(parsed["init"] and parsed["init"]["complete"])
     if rc == 0 and done and not report["aborted"]:
         return []
@@ -787,6 +796,14 @@ def _step_findings(step: Mapping[str, Any], parsed: Mapping[str, Any], p: Mappin
     return [finding("load_generator_failed", f"{name}: pgbench ended with status {rc}{why}", **evidence)]
 
 
+#: Why a server refuses, where it says so in English; in another language the refusal itself is all that is known.
+_TOO_MANY = re.compile(r"too many (?:clients|connections)|connection slots|no more connections allowed")
+_NOT_OPEN = re.compile(r"database system is |in recovery mode|not (?:yet |currently )?accepting connections")
+_OTHER_REFUSAL = re.compile(
+    r"authentication failed|pg_hba\.conf|does not exist|permission denied|not permitted|out of memory|could not fork"
+)
+
+
 def _connection_findings(report: Mapping[str, Any], p: Mapping[str, Any], evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Connections that could not be made before the run, or (up to 13) for all clients of a thread."""
     errors = [e for e in report["errors"] if e["kind"] == "connection"]
@@ -795,10 +812,12 @@ def _connection_findings(report: Mapping[str, Any], p: Mapping[str, Any], eviden
     number = next((e["client"] for e in errors if e["client"] is not None), None)
     answered = next((e for e in errors if e["answered"]), None)
     if answered is None:
-        return [finding("server_unreachable", f"no connection to the server: {errors[0]['text']}", **evidence)]
+        return [finding("server_unreachable", f"no connection to the server: {report['first_error']}", **evidence)]
     # one connection stood before (the set-up's), so what is refused now is one too many
-    known = re.search(r"too many (?:clients|connections)|connection slots", " ".join([answered["text"], answered["detail"] or ""]))
-    if number is None and not report["has_report"] and not known:
+    said = " ".join([answered["text"], answered["detail"] or ""])
+    if _NOT_OPEN.search(said):
+        return [finding("server_unreachable", f"the server takes no connections: {answered['text']}", **evidence)]
+    if not _TOO_MANY.search(said) and (_OTHER_REFUSAL.search(said) or (number is None and not report["has_report"])):
         return []
     which = f", the first to client {number}" if number is not None else ""
     message = f"the server refused connections of {p['clients']} clients{which}: {answered['text']}"

@@ -184,3 +184,9 @@ def test_a_summary_that_was_not_given_all_its_values_refuses() -> None:
     summary.add(5, 1)
     with pytest.raises(ValueError, match="1 transactions were given instead of 2"):
         summary.result()
+
+
+def test_c013_other_failures_of_19_are_failures() -> None:
+    tally = Tally(6)
+    tally.add(b"0 1 other 0 1796030202 118927\n1 1 8164 0 1796030202 118936\n")
+    assert (tally.count("other"), tally.counts(), tally.unreadable) == (1, {0: 1}, 0)

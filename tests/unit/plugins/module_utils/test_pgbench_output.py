@@ -204,6 +204,44 @@ pgbench: error: could not create connection for client 97
     assert (report["tps"], report["latency_average_ms"], report["processed"], report["has_report"]) == (None, None, None, False)
 
 
+@pytest.mark.parametrize("figure", ["9" * 5000, "1." + "9" * 5000])
+def test_endless_numbers_are_damage_and_no_figures(figure: str) -> None:
+    text = f"number of clients: {figure}\nnumber of threads: 2\ntps = {figure} (without initial connection time)\n"
+    (report,) = output.parse_reports(text)
+    assert (report["clients"], report["threads"], report["tps"]) == (None, 2, None)
+    assert (output.number(figure) is None and output.parse_version(f"pgbench (PostgreSQL) {figure}") is None) or figure.startswith("1.")
+    assert output.parse_progress(f"progress: {figure} s, 1.0 tps, lat 1.0 ms stddev 0.1") == []
+    assert output.parse_init(f"{figure} of {figure} tuples (1%) done (elapsed 1.2.3 s, remaining {figure} s)\n")["tuples"] is None
+    assert output.parse_aggregate_log([f"{figure} 1 1 1 1 1"])["intervals"] == []
+
+
+def test_c010_a_spoilt_clock_is_no_sample() -> None:
+    assert (
+        output.parse_progress("progress: 5.0.0 s, 2.0 tps, lat 3.0 ms stddev 0.1\nprogress: 6.0 s, 2.0 tps, lat 3.0 ms")[0]["elapsed_s"]
+        == 6.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "basis"),
+    [
+        ("초기 연결 시간 없이", output.WITHOUT_INITIAL),
+        ("没有初始连接时间", output.WITHOUT_INITIAL),
+        ("初期接続時間なし", output.WITHOUT_INITIAL),
+        ("bez początkowego czasu połączenia", output.WITHOUT_INITIAL),
+        ("wyłączając nawiązywanie połączeń", output.EXCLUDING),
+        ("włącznie z nawiązywaniem połączeń", output.INCLUDING),
+        ("bağlantı kurma hariç", output.EXCLUDING),  # noqa: RUF001
+        ("bağlantı kurma dahil", output.INCLUDING),  # noqa: RUF001
+        ("không bao gồm thời gian kết nối ban đầu", output.WITHOUT_INITIAL),
+        ("с учётом установления соединений", output.INCLUDING),  # noqa: RUF001
+        ("без учёта установления соединений", output.EXCLUDING),
+    ],
+)
+def test_c014_more_languages(words: str, basis: str) -> None:
+    assert output.tps_basis(words) == (basis, True)
+
+
 def test_c008_missing_figures_are_null() -> None:
     report = output.parse_report(
         """pgbench: error: client 0 script 0 aborted in command 0 query 0: ERROR:  relation "nosuch" does not exist
@@ -306,6 +344,25 @@ def test_a_tps_without_known_basis_or_number_is_not_filed_by_its_place(line: str
     report = output.parse_report(line)
     assert [report[k] for k in ("tps", "tps_including", "tps_excluding", "tps_reconnecting")] == [None] * 4
     assert report["unparsed"] == [line]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "no incluye las conexiones",
+        "non compris les connexions",
+        "não incluindo conexões",
+        "не включая установку соединений",
+        "niet inclusief verbindingen",
+        "bağlantı dahil değil",  # noqa: RUF001
+        "未包含建立连接",
+        "연결 설정 포함하지 않음",
+        "연결 불포함",
+    ],
+)
+def test_c014_a_translated_not_is_no_including(words: str) -> None:
+    report = output.parse_report(f"tps = 85.184871 ({words})")
+    assert (report["tps"], report["tps_including"], len(report["unparsed"])) == (None, None, 1)
 
 
 def test_c014_two_points_are_two_reports() -> None:
@@ -606,6 +663,19 @@ def test_versions(text: str, version: str, major: str, num: int, stage: str | No
     assert output.parse_version(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("/usr/bin/pgbench: error while loading shared libraries: libpq.so.5: no such file", "error while loading shared libraries"),
+        ("bash: line 1: pgbench: command not found", "command not found"),
+        ('pgbench: setting random seed to 20\npgbench: too many command-line arguments (first is "x")\nTry --help', "too many command"),
+    ],
+)
+def test_a_program_that_did_not_start_says_why(text: str, said: str) -> None:
+    assert output.parse_report(text, 127)["first_error"].startswith(said)
+    assert output.parse_report(text, 0)["first_error"] is None
+
+
 @pytest.mark.parametrize("text", ["", "bash: pgbench: command not found"])
 def test_no_version(text: str) -> None:
     assert output.parse_version(text) is None
@@ -619,8 +689,9 @@ def test_aggregate_logs(path: Path) -> None:
     assert (len(log["intervals"]), log["problems"]) == (len(lines), [])
     for interval, line in zip(log["intervals"], lines, strict=True):
         cells = [int(c) for c in line.split()]
-        assert (interval["start"], interval["n"], interval["latency_max_ms"]) == (cells[0], cells[1], cells[5] / 1000)
-        assert interval["latency_average_ms"] == cells[2] / cells[1] / 1000
+        done = cells[1] - (cells[10] if len(cells) == 11 else 0)
+        assert (interval["start"], interval["n"], interval["latency_max_ms"]) == (cells[0], done, cells[5] / 1000)
+        assert interval["latency_average_ms"] == cells[2] / done / 1000
         assert interval["skipped"] == (cells[10] if rate else None)
         assert interval["lag_max_ms"] == (cells[9] / 1000 if rate else None)
         assert interval["serialization_failures"] == (cells[13] if len(cells) == 15 else None)
@@ -630,7 +701,19 @@ def test_aggregate_logs_c013_options_decide_the_columns() -> None:
     with_lag = "1796030323 2 3000 4500000 1000 2000 30 500 10 20"
     assert output.parse_aggregate_log([with_lag], lag=True)["intervals"][0]["lag_average_ms"] == 0.015
     assert output.parse_aggregate_log([with_lag])["problems"]  # ten columns that the options do not explain
-    assert output.parse_aggregate_log([with_lag + " 5"], lag=True, skipped=True)["intervals"][0]["skipped"] == 5
+    assert output.parse_aggregate_log([with_lag + " 0"], lag=True, skipped=True)["intervals"][0]["skipped"] == 0
     empty = output.parse_aggregate_log(["1796030323 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"])["intervals"][0]  # 19
     assert (empty["n"], empty["latency_average_ms"], empty["other_failures"]) == (0, None, 0)
     assert output.parse_aggregate_log(["1796030323 2 3000 4500000 1000"])["problems"]  # cut in mid-line
+
+
+def test_aggregate_logs_of_14_and_before_count_skipped_transactions() -> None:
+    line = "1796030326 {} 6000 20000000 1000 3000 300 50000 50 150 {}"
+    (interval,) = output.parse_aggregate_log([line.format(8, 5)], lag=True, skipped=True)["intervals"]
+    assert (interval["n"], interval["skipped"], interval["latency_average_ms"], interval["lag_average_ms"]) == (3, 5, 2.0, 0.1)
+    (interval,) = output.parse_aggregate_log([line.format(5, 5)], lag=True, skipped=True)["intervals"]
+    assert (interval["n"], interval["latency_average_ms"], interval["latency_max_ms"]) == (0, None, None)
+    (interval,) = output.parse_aggregate_log([line.format(3, 5) + " 0 0 0 0"], lag=True, skipped=True)["intervals"]  # 15 leaves them out
+    assert (interval["n"], interval["skipped"], interval["latency_average_ms"]) == (3, 5, 2.0)
+    spoilt = output.parse_aggregate_log([line.format(4, 5)], lag=True, skipped=True)
+    assert (spoilt["intervals"], len(spoilt["problems"])) == ([], 1)

@@ -30,7 +30,7 @@ def test_all_threads_of_a_prefix_are_read(tmp_path: Path) -> None:
     (tmp_path / "other.77").write_text(line(1))
     found = digest(logs=[tmp_path / "log"], scripts=2, sampling_rate=0.5, out=tmp_path / "out.gz")
     assert (found["n"], found["lines"], found["failed"], found["skipped"], found["sampling"]) == (3, 6, 2, 1, 0.5)
-    assert found["failures"] == {"failed": 0, "serialization": 1, "deadlock": 1}
+    assert found["failures"] == {"failed": 0, "serialization": 1, "deadlock": 1, "other": 0}
     assert (found["overall"]["p50"], found["overall"]["max"]) == (3.127, 8.164)
     assert {name: (script["n"], script["failed"], script["skipped"]) for name, script in found["scripts"].items()} == {
         "0": (2, 2, 0),

@@ -70,7 +70,7 @@ def test_defaults(given: dict[str, Any], cores: int | None, expected: dict[str, 
 
 def test_options_are_an_argument_spec_with_every_parameter() -> None:
     for name, spec in pgbench.OPTIONS.items():
-        assert set(spec) <= {"type", "default", "choices", "elements"}, name
+        assert set(spec) <= {"type", "default", "choices", "elements", "unit"}, name
         assert spec.get("default") is None or spec["default"] in spec.get("choices", [spec["default"]])
     assert {name for group in pgbench.EXCLUSIVE for name in group} | set(pgbench.DATA_PARAMETERS) <= set(pgbench.OPTIONS)
 
@@ -83,9 +83,10 @@ def test_options_are_an_argument_spec_with_every_parameter() -> None:
         ({"builtin": "tpcb-like@2, select@8"}, [("tpcb-like", 2), ("select-only", 8)]),
         (
             {"scripts": [{"builtin": "simple", "weight": 3}, {"sql": "SELECT 1;", "name": "x y.sql"}]},
-            [("simple-update", 3), ("1_x_y.sql", 1)],
+            [("simple-update", 3), ("x_y.sql", 1)],
         ),
-        ({"scripts": [{"sql": "SELECT 1;"}, {"file": "dir/../new order.pgb", "weight": 0}]}, [("0_script.sql", 1), ("1_new_order.pgb", 0)]),
+        ({"scripts": [{"sql": "SELECT 1;"}, {"sql": "SELECT 2;"}]}, [("script.sql", 1), ("1_script.sql", 1)]),
+        ({"scripts": [{"sql": "SELECT 1;"}, {"file": "dir/../new order.pgb", "weight": 0}]}, [("script.sql", 1), ("new_order.pgb", 0)]),
     ],
 )
 def test_scripts(given: dict[str, Any], expected: list[tuple[str, int]]) -> None:
@@ -535,6 +536,41 @@ def test_findings_of_captures(name: str, given: dict[str, Any], expected: list[s
 )
 def test_findings_of_endings(one: dict[str, Any], expected: list[str]) -> None:
     assert codes(pgbench.result(params(), [one])) == expected
+
+
+@pytest.mark.parametrize("which", ["pgbench: error: could not create connection for client 97\n", ""])
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("FATAL:  sorry, too many clients already", "too_many_clients"),
+        ('FATAL:  too many connections for role "bench"', "too_many_clients"),
+        ("FATAL:  no more connections allowed (max_client_conn)", "too_many_clients"),  # of a pooler
+        ("FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute", "too_many_clients"),
+        ("FATAL:  the database system is shutting down", "server_unreachable"),
+        ("FATAL:  the database system is not yet accepting connections", "server_unreachable"),
+        ('FATAL:  password authentication failed for user "bench"', "load_generator_failed"),
+        ('FATAL:  database "nosuch" does not exist', "load_generator_failed"),
+    ],
+)
+def test_c007_why_a_connection_was_refused(said: str, code: str, which: str) -> None:
+    text = f'pgbench (16.2, server 15.4)\npgbench: error: connection to server at "db1", port 5432 failed: {said}\n{which}'
+    step = {"name": "measured", "argv": [], "stdout": "", "stderr": text, "version": "16.2", "job": {"rc": 1, "state": "finished"}}
+    measurement = pgbench.result(params(clients=120), [step])
+    assert [f["code"] for f in measurement["findings"]] == [code] and measurement["metrics"] == {}
+
+
+def test_c007_a_server_that_is_not_found_is_told_with_its_reason() -> None:
+    said = "pgbench: error: could not translate host name to address\npgbench: error: could not create connection for setup\n"
+    (found,) = pgbench.result(params(), [step(rc=1, err=said)])["findings"]
+    assert (found["code"], "host name" in found["message"]) == ("server_unreachable", True)
+
+
+def test_c022_two_reports_in_one_run_are_none() -> None:
+    report = "number of transactions actually processed: {n}\ntps = {n}.0 (without initial connection time)\n"
+    step = {"name": "measured", "argv": [], "stdout": report.format(n=5) + report.format(n=7), "stderr": "", "version": "16.2"}
+    measurement = pgbench.result(params(), [{**step, "job": {"rc": 0, "state": "finished"}}])
+    assert (codes(measurement), measurement["metrics"]) == (["no_result"], {})
+    assert "2 reports" in measurement["findings"][0]["message"]
 
 
 def test_c007_message_names_both_numbers() -> None:
