@@ -12,6 +12,7 @@ version_added: 0.1.0
 description:
   - Restores a dump of pg_dump into an empty database, by C(pg_restore) or, when it is plain, by C(psql), and stops at the first error.
   - Owners and privileges of the dump are left out, since its users need not exist.
+  - A plain dump has to be of one database, without commands of psql; one by C(pg_dumpall) or C(pg_dump --create) is refused.
   - The program runs detached on the driver (the target of the task). A lost connection does not end it.
 options:
   dump:

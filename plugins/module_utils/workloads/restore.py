@@ -30,7 +30,7 @@ GRACE_S = 24 * 3600.0
 
 #: Line of ``pg_restore --verbose`` when the data of one table begins.
 _TABLE = re.compile(r'^pg_restore: processing data for table "', re.MULTILINE)
-_ERROR = re.compile(r"^(?:pg_restore: error: |psql:.*?: (?:ERROR|FATAL): |psql: error: )(.*)", re.MULTILINE)
+_ERROR = re.compile(r"^(?:pg_restore: error: |psql:.*?: (?:ERROR|FATAL): |psql: error: |dump: )(.*)", re.MULTILINE)
 
 
 def complete(params: Mapping[str, Any], cores: int | None = None) -> dict[str, Any]:
@@ -53,14 +53,17 @@ def load_steps(params: Mapping[str, Any], version: str, connection: Mapping[str,
     options = [f"--{name}={connection[key]}" for name, key in (("host", "host"), ("port", "port"), ("username", "user")) if connection[key]]
     options.append("--no-password")
     if params["format"] == "plain":
-        argv = ["psql", *options, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--output=/dev/null", f"--file={params['dump']}"]
+        argv = ["psql", *options, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--output=/dev/null", "--file=-"]
     else:
         argv = ["pg_restore", *options, "--no-owner", "--no-privileges", "--exit-on-error", "--verbose"]
         argv += [f"--jobs={params['jobs']}"] if params["format"] in PARALLEL and params["jobs"] > 1 else []
     argv.append(f"--dbname={connection['dbname']}")
     if params["format"] != "plain":
         argv.append(params["dump"])
-    return [{"name": "load", "argv": argv, "version": version, "files": {}, "log_prefix": None, "planned_s": None, "grace_s": GRACE_S}]
+    # psql has no option that leaves out owners and privileges: the job reads a plain dump for it.
+    stdin = {"stdin_dump": params["dump"]} if params["format"] == "plain" else {}
+    about: dict[str, Any] = {"version": version, "files": {}, "log_prefix": None, "planned_s": None, "grace_s": GRACE_S}
+    return [{"name": "load", "argv": argv, **about, **stdin}]
 
 
 def run_steps(params: Mapping[str, Any], version: str, connection: Mapping[str, Any]) -> list[dict[str, Any]]:

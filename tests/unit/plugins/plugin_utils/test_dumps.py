@@ -16,7 +16,7 @@ from ansible_collections.pgsizing.bench.plugins.plugin_utils.dumps import descri
 
 def test_formats(tmp_path: Path) -> None:
     (tmp_path / "a.dump").write_bytes(b"PGDMP\x01\x0e\x00rest")
-    (tmp_path / "a.txt").write_text("--\n-- PostgreSQL database dump\n--\n")
+    (tmp_path / "a.txt").write_text("--\n-- PostgreSQL database dump\n--\n-- PostgreSQL database dump complete\n--\n")
     (tmp_path / "b.sql").write_text("CREATE TABLE a();\n")
     with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
         entry = tarfile.TarInfo("toc.dat")
@@ -44,7 +44,13 @@ def test_identity_is_that_of_the_content(tmp_path: Path) -> None:
     assert after["bytes"] == 4
 
 
-NO_DUMPS = [("a.gz", gzip.compress(b"x"), "compressed by gzip"), ("a.bin", b"\x7fELF", "is no dump")]
+NO_DUMPS = [
+    ("a.gz", gzip.compress(b"x", mtime=0), "compressed by gzip"),
+    ("a.bin", b"\x7fELF", "is no dump"),
+    ("all.dump", b"--\n-- PostgreSQL database cluster dump\n--\n", "all.dump: line 2: this is a dump of a whole server by pg_dumpall"),
+    ("create.sql", b"CREATE DATABASE app;\n\\connect app\n", "create.sql: line 1: CREATE DATABASE is of the whole server"),
+    ("half.sql", b"--\n-- PostgreSQL database dump\n--\nCOPY", "half.sql: it ends without pg_dump's last line"),
+]
 
 
 @pytest.mark.parametrize(("name", "content", "said"), NO_DUMPS)

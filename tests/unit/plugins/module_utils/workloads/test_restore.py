@@ -27,9 +27,10 @@ def test_commands(kind: str, jobs: bool) -> None:
 
 
 def test_a_plain_dump_stops_at_the_first_error() -> None:
-    argv = steps(format="plain")[0]["argv"]
-    assert argv[0] == "psql"
-    assert {"--set=ON_ERROR_STOP=1", "--file=/d/app.dump", "--no-psqlrc"} <= set(argv)
+    [step] = steps(format="plain")
+    assert step["argv"][0] == "psql"
+    assert {"--set=ON_ERROR_STOP=1", "--file=-", "--no-psqlrc"} <= set(step["argv"])
+    assert step["stdin_dump"] == "/d/app.dump"
 
 
 def test_progress_counts_tables() -> None:
@@ -48,6 +49,7 @@ def test_progress_counts_tables() -> None:
         ),
         ('psql:/d/app.sql:12: ERROR:  syntax error at or near "FOO"\n', 'syntax error at or near "FOO"'),
         ("pg_restore: error: unsupported version (1.16) in file header\n", "unsupported version (1.16)"),
+        ("dump: line 9: it ends within the data of a table: it is cut short\n", "line 9: it ends within the data of a table"),
         ("", "it ended with status 1"),
     ],
 )
