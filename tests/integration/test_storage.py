@@ -116,13 +116,67 @@ def test_a_device_with_data_is_refused_and_by_leave_of_its_name_formatted(volume
     assert set(volumes.mounts()) == {"clusters", "wal"}
 
 
-@pytest.mark.parametrize("offset", [0, 128 * 2**20 - 512])
-def test_data_without_a_signature_is_data(offset: int, volumes: Volumes) -> None:
-    data = volumes.device("data")
+MIB = 2**20
+
+
+@pytest.mark.parametrize(("size", "offset"), [(128 * MIB, 0), (128 * MIB, 128 * MIB - 512), (128 * MIB + 4608, 128 * MIB + 4096)])
+def test_data_without_a_signature_is_data(size: int, offset: int, volumes: Volumes) -> None:
+    data = volumes.device("data", size)
     with open(volumes.devices["data"], "r+b") as device:
         device.seek(offset)
         device.write(b"x" * 512)
     assert "holds data of an unknown kind" in volumes.run(rc=2, storage_volumes={"data": {"devices": [data]}})
+
+
+def test_a_device_that_cannot_be_read_is_not_empty(volumes: Volumes) -> None:
+    """The file behind it was cut: reading what is missing is an I/O error."""
+    data = volumes.device("data")
+    os.truncate(volumes.folder / "data.img", 100 * MIB)
+    said = volumes.run(rc=2, storage_volumes={"data": {"devices": [data]}}, storage_wipe=[Path(data).name])
+    assert f"on localhost cannot be used: it cannot be read at byte {127 * MIB}: Input/output error. Nothing was changed." in said
+
+
+def test_the_end_of_a_device_of_any_size_is_given_back_empty(volumes: Volumes) -> None:
+    wanted = {"data": {"devices": [volumes.device("data", 128 * MIB + 4608)]}}
+    volumes.run(storage_volumes=wanted)
+    with open(volumes.devices["data"], "r+b") as device:
+        device.seek(128 * MIB + 4096)
+        device.write(b"x" * 512)
+    volumes.run("teardown")
+    volumes.run(storage_volumes=wanted)
+
+
+def test_a_volume_of_ours_is_mounted_again_after_a_restart_of_the_host(volumes: Volumes) -> None:
+    """Even where its name is listed to be wiped: the list of a run that is resumed is still the same."""
+    data, wal = volumes.device("data"), volumes.device("wal")
+    wanted = {"data": {"devices": [data], "mount_options": "noatime,nodiratime"}, "wal": {"devices": [wal]}}
+    volumes.run(storage_volumes=wanted)
+    for folder in ("clusters", "wal"):
+        (volumes.base / folder / f"kept-{folder}").touch()
+        sh("umount", str(volumes.base / folder))  # which is all of a restart that the role can see
+    volumes.run(storage_volumes=wanted, storage_wipe=[Path(data).name])
+    assert {"noatime", "nodiratime"} <= set(volumes.mounts()["clusters"])
+    assert all((volumes.base / folder / f"kept-{folder}").exists() for folder in ("clusters", "wal"))
+    assert "changed=0" in volumes.run(storage_volumes=wanted)
+
+
+def test_what_was_made_since_on_a_device_of_ours_is_refused_and_survives_the_teardown(volumes: Volumes) -> None:
+    data, wal = volumes.device("data"), volumes.device("wal")
+    wanted = {"data": {"devices": [data]}, "wal": {"devices": [wal]}}
+    volumes.run(storage_volumes=wanted)
+    for folder in ("clusters", "wal"):
+        sh("umount", str(volumes.base / folder))
+    sh("mkfs.ext4", "-q", "-F", volumes.devices["data"])
+    said = volumes.run(rc=2, storage_volumes=wanted)
+    assert (
+        f"{data} ({volumes.devices['data']}) on localhost is not empty: it holds ext4, which is not what was made there for a run." in said
+    )
+    assert "changed=0" in said
+    swapped = {"data": {"devices": [wal]}}
+    assert "it holds ext4, which is not what was made there for a run" in volumes.run(rc=2, storage_volumes=swapped)
+    said = volumes.run("teardown")
+    assert f"{data} ({volumes.devices['data']}) holds what this role did not make: it is left alone (on localhost)" in said
+    assert [sh("sh", "-c", f"blkid -p -o value -s TYPE {volumes.devices[name]}; true") for name in ("data", "wal")] == ["ext4", ""]
 
 
 def test_a_device_in_use_is_refused_even_by_leave(volumes: Volumes, tmp_path: Path) -> None:
@@ -135,6 +189,24 @@ def test_a_device_in_use_is_refused_even_by_leave(volumes: Volumes, tmp_path: Pa
         assert f"cannot be used: it is mounted on {tmp_path}/elsewhere" in said
     finally:
         sh("umount", str(tmp_path / "elsewhere"))
+
+
+def test_one_device_under_two_names_is_refused_before_it_is_touched(volumes: Volumes) -> None:
+    data = volumes.device("data")
+    other = Path(f"{data}-other")
+    other.symlink_to(volumes.devices["data"])
+    try:
+        said = volumes.run(rc=2, storage_volumes={"data": {"devices": [data]}, "wal": {"devices": [str(other)]}})
+    finally:
+        other.unlink()
+    assert f"{data} and {other} are one device, {volumes.devices['data']}. Nothing was changed." in said
+    assert volumes.mounts() == {}
+
+
+def test_a_label_may_hold_quotes(volumes: Volumes) -> None:
+    data = volumes.device("data")
+    sh("mkfs.ext4", "-q", "-L", 'my "x"', volumes.devices["data"])
+    assert "is not empty" in volumes.run(rc=2, storage_volumes={"data": {"devices": [data]}})
 
 
 def test_names_that_are_not_stable_or_not_there(volumes: Volumes) -> None:
