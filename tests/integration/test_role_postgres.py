@@ -201,6 +201,15 @@ def exists(user: str) -> bool:
 # The life of a cluster
 
 
+def test_a_cluster_is_made_without_being_started(host: Host) -> None:
+    """It insists on what the host does not have yet, as a cluster of an earlier run may do."""
+    made = host.main(postgres_start=False)
+    assert host.servers() == []
+    write_gucs(made.cluster, "huge_pages = on\nhuge_page_size = 1GB\n")
+    assert host.main(postgres_start=False).changed == 0
+    assert host.servers() == []
+
+
 def test_life_of_a_cluster(either_host: Host) -> None:
     host = either_host
 
@@ -327,17 +336,7 @@ def test_new_ports_and_clients_and_upgraded_binaries_restart_the_server(host: Ho
     ]
 
     # The same programs under a folder where `postgres --version` tells of a later minor version, as after a package upgrade.
-    later = host.scratch / "bin"
-    later.mkdir()
-    for program in Path(cluster["bin_dir"]).iterdir():
-        (later / program.name).symlink_to(program)
-    (later / "postgres").unlink()
-    (later / "postgres").write_text(
-        f"#!/bin/sh\n"
-        f"[ \"$1\" = --version ] && exec echo 'postgres (PostgreSQL) {cluster['major']}.99'\n"
-        f'exec {cluster["bin_dir"]}/postgres "$@"\n'
-    )
-    (later / "postgres").chmod(0o755)
+    later = programs_of(cluster, host.scratch / "bin", f"{cluster['major']}.99")
     (pid,) = host.servers()
     run = host.main(postgres_bin_dirs=[str(later)], postgres_port=moved["port"])
     assert host.servers() != [pid]
@@ -346,6 +345,28 @@ def test_new_ports_and_clients_and_upgraded_binaries_restart_the_server(host: Ho
     assert (finding["code"], finding["severity"]) == ("server_upgraded", RULES["server_upgraded"].severity)
     assert finding["evidence"]["running"].split()[0] == cluster["version"]
     assert finding["evidence"]["installed"] == f"{cluster['major']}.99"
+
+
+def programs_of(cluster: dict[str, Any], folder: Path, version: str) -> Path:
+    """Stand-in for another version: the same programs, and a ``postgres`` that tells of ``version``."""
+    folder.mkdir()
+    for program in Path(cluster["bin_dir"]).iterdir():
+        (folder / program.name).symlink_to(program)
+    (folder / "postgres").unlink()
+    (folder / "postgres").write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && exec echo \'postgres (PostgreSQL) {version}\'\nexec {cluster["bin_dir"]}/postgres "$@"\n'
+    )
+    (folder / "postgres").chmod(0o755)
+    return folder
+
+
+def test_another_major_that_is_installed_is_left_alone(host: Host) -> None:
+    cluster = host.main().cluster
+    other = programs_of(cluster, host.scratch / "other", f"{cluster['major'] + 1}.3")
+    both = {"postgres_bin_dirs": [str(other), cluster["bin_dir"]]}
+    assert host.main(postgres_major=str(cluster["major"]), **both).cluster == cluster
+    newest = host.play(("main", both), check=True).cluster
+    assert (newest["major"], newest["bin_dir"]) == (cluster["major"] + 1, str(other))
 
 
 # Trouble
