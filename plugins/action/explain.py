@@ -13,7 +13,8 @@ from ansible_collections.pgsizing.bench.plugins.module_utils import profiles, sp
 from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import INPUTS, coerce_all, nearest
 from ansible_collections.pgsizing.bench.plugins.module_utils.local_profile import local_profile
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import to_plain
-from ansible_collections.pgsizing.bench.plugins.module_utils.plan import DEFAULTS, EPAS_MAJORS
+from ansible_collections.pgsizing.bench.plugins.module_utils.plan_place import DEFAULTS
+from ansible_collections.pgsizing.bench.plugins.module_utils.plan_variants import EPAS_MAJORS
 from ansible_collections.pgsizing.bench.plugins.module_utils.sizing_text import explain_text
 from ansible_collections.pgsizing.bench.plugins.module_utils.units import human_size
 from ansible_collections.pgsizing.bench.plugins.modules.machine import machine

@@ -7,10 +7,11 @@ Volume rules: EBS user guide (provisioned-iops, general-purpose, hdd-vols). Limi
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.pgsizing.bench.plugins.module_utils import guc
+from ansible_collections.pgsizing.bench.plugins.module_utils import guc, hammerdb_release
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import RULES, finding
 from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import nearest
 from ansible_collections.pgsizing.bench.plugins.module_utils.units import GIB, KIB, MIB, TIB, human_size
@@ -95,24 +96,28 @@ def volume_bytes_per_s(volume: Mapping[str, Any]) -> int:
 def limits(size: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what volumes and instance give together: sustained by the instance's baseline, burst by its maximum.
 
-    ``{provisioned_iops, baseline_iops, maximum_iops, sustained_iops, burst_iops, sustained_bytes_per_s, burst_bytes_per_s,
-    burst_s}``; instance figures are ``None`` without ``facts``, ``burst_s`` where there is no burst. The root volume counts
-    only where the data lies on it.
+    ``{provisioned_iops, baseline_iops, maximum_iops, sustained_iops, burst_iops, burst_s}`` and the same of bytes per second
+    (``provisioned_bytes_per_s`` ...). Instance figures are ``None`` without ``facts``, ``burst_s`` where there is no burst. The root
+    volume counts only where the data lies on it.
     """
-    volumes = _database_volumes(size)
+    volumes = list(database_volumes(size).values())
     sustained, burst = (sum(volume_iops(v)[i] for v in volumes) for i in (0, 1))
     rate = sum(volume_bytes_per_s(v) for v in volumes)
     ebs = (facts or {}).get("ebs") or {}
-    baseline, maximum = ebs.get("baseline_iops"), ebs.get("maximum_iops")
+    bounds = [(ebs.get(f"baseline_{what}"), ebs.get(f"maximum_{what}")) for what in ("iops", "bytes_per_s")]
+    (iops, most_iops), (bytes_per_s, most_bytes_per_s) = bounds
     return {
         "provisioned_iops": sustained,
-        "baseline_iops": baseline,
-        "maximum_iops": maximum,
-        "sustained_iops": _least(sustained, baseline),
-        "burst_iops": _least(burst, maximum),
-        "sustained_bytes_per_s": _least(rate, ebs.get("baseline_bytes_per_s")),
-        "burst_bytes_per_s": _least(rate, ebs.get("maximum_bytes_per_s")),
-        "burst_s": BURST_S if baseline and maximum and maximum > baseline else None,
+        "baseline_iops": iops,
+        "maximum_iops": most_iops,
+        "sustained_iops": _least(sustained, iops),
+        "burst_iops": _least(burst, most_iops),
+        "provisioned_bytes_per_s": rate,
+        "baseline_bytes_per_s": bytes_per_s,
+        "maximum_bytes_per_s": most_bytes_per_s,
+        "sustained_bytes_per_s": _least(rate, bytes_per_s),
+        "burst_bytes_per_s": _least(rate, most_bytes_per_s),
+        "burst_s": BURST_S if any(low and high and high > low for low, high in bounds) else None,
     }
 
 
@@ -120,9 +125,19 @@ def _least(*amounts: float | None) -> float:
     return min(a for a in amounts if a is not None)
 
 
-def _database_volumes(size: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def database_volumes(size: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the volumes that data and WAL lie on, by role: ``root`` only where there is no other."""
     volumes = size["volumes"]
-    return [v for role, v in volumes.items() if role != "root"] or list(volumes.values())
+    return {role: v for role, v in volumes.items() if role != "root"} or dict(volumes)
+
+
+def iops_bounds(volume: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the least and the most IOPS that can be provisioned for a volume of this type and size; ``None`` where none can."""
+    kind = VOLUME_TYPES.get(volume["type"])
+    if kind is None or kind.iops is None:
+        return None
+    least, most = kind.iops
+    return least, max(least, min(most, (kind.per_gib or most) * (volume["bytes"] // GIB)))
 
 
 def check(
@@ -135,11 +150,13 @@ def check(
     copy_bytes: int,
     seconds: float,
     load_generator: str | None = None,
+    hammerdb: Mapping[str, str] | None = None,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Check a size (of :mod:`spec`) against the plan; return findings and the problems that forbid it.
 
     ``instances``: facts by instance type; ``settings``: name -> setting (of :mod:`guc`); ``dataset_bytes``: of all data sets,
     ``copy_bytes``: of the one that is used beside the copy it is reset from; ``seconds``: how long the plan takes, loading included.
+    ``hammerdb``: where HammerDB comes from, ``{version, home, archive, url}``; a build of the user's own is for the machine it is for.
     """
     findings: list[dict[str, Any]] = []
     problems: list[str] = []
@@ -154,15 +171,26 @@ def check(
         return findings, problems
     facts = instances.get(size["instance_type"])
     if size["volumes"]:
-        _rates(size, facts, seconds, findings)
+        findings += rates(size, facts, seconds)
         _space(size, settings, dataset_bytes, copy_bytes, problems)
     driver = instances.get((size.get("driver") or {}).get("instance_type") or size["instance_type"])
-    if driver and driver["architecture"] != "x86_64" and load_generator == "hammerdb":
-        problems.append(f"size {size['name']}: the driver is {driver['architecture']} and HammerDB is built for x86_64 only")
+    if driver and load_generator == "hammerdb":
+        problems += [f"size {size['name']}: the driver is {driver['architecture']}: {p}" for p in _unbuilt(hammerdb or {}, driver)]
     if facts:
         problems += [f"size {size['name']}: {p}" for p in guc.conflicts(settings, memory_bytes=facts["memory_bytes"])]
         findings += guc.lint(settings, memory_bytes=facts["memory_bytes"], clients=clients)
     return findings, list(dict.fromkeys(problems))
+
+
+def _unbuilt(hammerdb: Mapping[str, str], driver: Mapping[str, Any]) -> list[str]:
+    """Return why HammerDB cannot be had for the driver."""
+    if any(hammerdb.get(key) for key in ("home", "archive", "url")):
+        return []
+    try:
+        wrong = hammerdb_release.unbuilt(hammerdb.get("version") or hammerdb_release.DEFAULT_VERSION, driver["architecture"])
+    except ValueError as error:
+        wrong = str(error)
+    return [f"{wrong} (hammerdb_version), or give hammerdb_home or hammerdb_archive"] if wrong else []
 
 
 def volume_check(at: str, role: str, volume: Mapping[str, Any], findings: list[dict[str, Any]], problems: list[str]) -> None:
@@ -224,45 +252,72 @@ def _instance(where: str, name: str, facts: Mapping[str, Any] | None, known: Map
         hint = f"; did you mean {near}?" if near else ""
         text = f"{where}nothing is known of instance type {name}: memory, IOPS and architecture were not checked{hint}"
         findings.append(finding("not_checked", text, instance_type=name))
-        return
-    if facts.get("burstable"):
+    if facts.get("burstable") if facts else re.match(r"t\d", name, re.IGNORECASE):
         text = f"{where}{name} works on CPU credits: when they run out the rate falls to the baseline, and the mean is no capacity"
         findings.append(finding("burstable_instance", text, instance_type=name))
-    if facts.get("instance_store"):
+    if facts and facts.get("instance_store"):
         text = f"{where}{name} has local disks: they lose their data when it stops, and may take the device name of a volume"
         findings.append(finding("instance_store", text, **facts["instance_store"]))
 
 
-def _rates(size: Mapping[str, Any], facts: Mapping[str, Any] | None, seconds: float, findings: list[dict[str, Any]]) -> None:
-    """Compare what the volumes provide with what the instance takes, and bursts with the length of the plan."""
-    rates = limits(size, facts)
-    name, provisioned, maximum, baseline = (
-        size["instance_type"],
-        rates["provisioned_iops"],
-        rates["maximum_iops"],
-        rates["baseline_iops"],
-    )
+def rates(size: Mapping[str, Any], facts: Mapping[str, Any] | None, seconds: float | None = None) -> list[dict[str, Any]]:
+    """Return findings on what the volumes provide against what the instance takes, in IOPS and bytes per second, and on bursts.
+
+    ``seconds``: how long the plan takes, where there is one. The volumes are those that :func:`volume_check` has nothing against.
+    """
+    found = limits(size, facts)
+    return [*_unusable(size, found), *_bursts(size, found, seconds), *_credits(size)]
+
+
+def _unusable(size: Mapping[str, Any], found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is provisioned, and paid for, above the maximum of the instance. MiB/s are provisioned for gp3 only."""
+    findings = []
+    name, provisioned, maximum = size["instance_type"], found["provisioned_iops"], found["maximum_iops"]
     if maximum and provisioned > maximum:
         text = (
             f"size {size['name']}: {provisioned:,} IOPS provisioned, {name} takes {maximum:,}: "
             f"{provisioned - maximum:,} are paid for and cannot be used"
         )
         findings.append(finding("iops_unusable", text, provisioned=provisioned, maximum=maximum))
-    if rates["burst_s"] and provisioned > baseline:
-        usable, minutes = min(provisioned, maximum), rates["burst_s"] / 60
+    asked = sum(v["throughput"] * MIB for v in database_volumes(size).values() if v.get("throughput"))
+    most = found["maximum_bytes_per_s"]
+    if most and asked > most:
         text = (
-            f"size {size['name']}: {name} sustains {baseline:,} IOPS; more, up to {usable:,}, holds for {minutes:.0f} min a day"
-            f", and the plan takes {seconds / 60:.0f} min"
+            f"size {size['name']}: {asked / MIB:,.0f} MiB/s provisioned, {name} takes {most / MIB:,.0f}: "
+            f"{(asked - most) / MIB:,.0f} are paid for and cannot be used"
         )
-        findings.append(finding("iops_burst", text, baseline=baseline, maximum=usable, burst_s=rates["burst_s"], plan_s=round(seconds)))
-    for role, volume in size["volumes"].items():
+        findings.append(finding("throughput_unusable", text, provisioned=asked, maximum=most))
+    return findings
+
+
+def _bursts(size: Mapping[str, Any], found: Mapping[str, Any], seconds: float | None) -> list[dict[str, Any]]:
+    """What of the volumes' rate the instance gives for a while only."""
+    findings = []
+    for code, what, unit, one in (("iops_burst", "iops", "IOPS", 1), ("throughput_burst", "bytes_per_s", "MiB/s", MIB)):
+        provisioned, baseline, maximum = (found[f"{key}_{what}"] for key in ("provisioned", "baseline", "maximum"))
+        if baseline and maximum and min(provisioned, maximum) > baseline:
+            usable = min(provisioned, maximum)
+            text = (
+                f"size {size['name']}: {size['instance_type']} sustains {baseline / one:,.0f} {unit}; more, up to {usable / one:,.0f}, "
+                f"holds for {BURST_S / 60:.0f} min a day" + ("" if seconds is None else f", and the plan takes {seconds / 60:.0f} min")
+            )
+            plan_s = {} if seconds is None else {"plan_s": round(seconds)}
+            findings.append(finding(code, text, baseline=baseline, maximum=usable, burst_s=BURST_S, **plan_s))
+    return findings
+
+
+def _credits(size: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How long gp2 volumes under data and WAL give more than they sustain."""
+    findings = []
+    for role, volume in database_volumes(size).items():
         base, burst = volume_iops(volume)
-        if volume["type"] == "gp2" and burst > base and volume in _database_volumes(size):
+        if volume["type"] == "gp2" and burst > base:
             minutes = GP2_CREDITS / (burst - base) / 60
             text = (
                 f"size {size['name']}: {role} volume: gp2 sustains {base} IOPS; {burst} last {minutes:.0f} min, then the credits are gone"
             )
             findings.append(finding("volume_burst", text, baseline=base, burst=burst, burst_s=round(60 * minutes)))
+    return findings
 
 
 def _space(size: Mapping[str, Any], settings: Mapping[str, Mapping[str, Any]], data: int, copy: int, problems: list[str]) -> None:

@@ -3,11 +3,16 @@
 
 *Point*: one measured figure with what it holds for::
 
-    {size, kind: "published"|"own", instance_type, vcpus, memory_bytes, nopm, n, cv, database_bytes, iops_used,
+    {size, kind: "published"|"own", instance_type, place, vcpus, memory_bytes, nopm, n, cv, database_bytes, iops_used,
      iops_provisioned, source, doubts: [sentence]}
 
+``instance_type``: of the machine it was measured on, ``None`` where that is a host of the user's own; ``place`` says where an own
+one was measured (``local``, ``inventory``, ``existing``, ``aws``). What was measured under the name of a size and on another machine
+than the size's is no point of that size.
+
 A point *covers* a machine and a working set when the machine is of the same family and no smaller (vCPU, memory) and keeps
-no smaller share of the working set in memory than the point's machine kept of its database. ``docs/sizing.md`` explains.
+no smaller share of the working set in memory than the point's machine kept of its database. A size is *shown* to do what a covering
+point did when its volumes and its instance also sustain the I/O of it. ``docs/sizing.md`` explains.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from typing import Any
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import cost, preflight
 from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import Spec, coerce_all
-from ansible_collections.pgsizing.bench.plugins.module_utils.units import GIB, UnitError, human_size, parse_size
+from ansible_collections.pgsizing.bench.plugins.module_utils.units import GIB, KIB, MIB, UnitError, human_size, parse_size
 
 INPUTS: Spec = {
     "need_nopm": {"type": "float", "above": 0},
@@ -32,8 +37,12 @@ INPUTS: Spec = {
 #: IOPS to provide for one that was used: the published figures do not say whether they are means or peaks, and checkpoints come in bursts.
 IOPS_MARGIN = 2.0
 IOPS_STEP = 500
+#: The least that PostgreSQL reads or writes at once: a block.
+BLOCK = 8 * KIB
 #: The data volume is never planned fuller than this.
 FULLEST = 0.8
+#: Where an own result was measured, as people say it.
+PLACES = {"local": "this machine", "inventory": "of the inventory", "existing": "target=existing"}
 #: Coefficient of variation of a public series of six identical runs of this load generator: a lead below it shows nothing.
 USUAL_CV = 0.24
 
@@ -74,12 +83,14 @@ def published_points(published: Mapping[str, Mapping[str, Any]]) -> list[dict[st
             if figure["metric"] != "nopm":
                 continue
             size = figure["size"]
+            machine = conditions.get("machine")
             used = next((f["value"] for f in figures if f["size"] == size and f["metric"] == "iops_used"), None)
             found.append(
                 {
                     "size": size,
                     "kind": "published",
-                    "instance_type": figure.get("instance_type"),
+                    "instance_type": machine.get(size) if isinstance(machine, Mapping) else None,
+                    "place": None,
                     "vcpus": None,
                     "memory_bytes": None,
                     "nopm": figure["value"],
@@ -107,11 +118,11 @@ def _bytes(text: Any) -> int | None:
 
 
 def own_points(results: Iterable[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]) -> list[dict[str, Any]]:
-    """Return the points of the user's own experiments ``(experiment.json, [trial.json])``: the newest of each size.
+    """Return the points of the user's own experiments ``(experiment.json, [trial.json])``: the newest of each size and place, in order.
 
     Only valid trials of the first variant of a size count, of unscaled runs whose headline is ``nopm``.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[tuple[str, str | None, str], dict[str, Any]] = {}
     for experiment, trials in sorted(results, key=lambda r: r[0]["created"]):
         plan = experiment["plan"]
         if plan["headline"] != "nopm" or plan["scaling"]:
@@ -119,21 +130,30 @@ def own_points(results: Iterable[tuple[Mapping[str, Any], Sequence[Mapping[str, 
         first: dict[str, Mapping[str, Any]] = {}
         for variant in plan["variants"]:
             first.setdefault(variant["size"], variant)
-        for size, variant in first.items():
+        for variant in first.values():
             valid = [t for t in trials if t["variant"] == variant["name"] and t["verdict"] == "valid" and t["headline"]["value"]]
             if valid:
-                found[size] = _own_point(experiment["experiment_id"], size, variant, valid)
+                point = _own_point(experiment["experiment_id"], plan, variant, valid)
+                key = (point["size"], point["instance_type"], point["place"])
+                found.pop(key, None)  # so that the order is that of the newest
+                found[key] = point
     return list(found.values())
 
 
-def _own_point(experiment_id: str, size: str, variant: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _own_point(
+    experiment_id: str, plan: Mapping[str, Any], variant: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     values = [t["headline"]["value"] for t in trials]
     server = trials[-1]["environment"]["server"] or {}
     used = [rate for t in trials if (rate := _observed_iops(t)) is not None]
+    place = plan["where"]["provider"]
+    # Hardware is planned for machines from AWS only: on any other host a size is but a name.
+    bought = {size["name"]: size["instance_type"] for size in plan["hardware"]} if place == "aws" else {}
     return {
-        "size": size,
+        "size": variant["size"],
         "kind": "own",
-        "instance_type": server.get("instance_type"),
+        "instance_type": server.get("instance_type") or bought.get(variant["size"]),
+        "place": place,
         "vcpus": server.get("cores"),
         "memory_bytes": server.get("memory_bytes"),
         "nopm": statistics.median(values),
@@ -157,10 +177,17 @@ def _observed_iops(trial: Mapping[str, Any]) -> float | None:
 def complete(
     points: Iterable[Mapping[str, Any]], sizes: Mapping[str, Mapping[str, Any]], instances: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Fill in what points leave out and their size says: instance type, vCPU, memory. Points that nothing is known of are dropped."""
+    """Fill in what points leave out: vCPU, memory, and the instance type of a published one from its size. A point of another
+    machine than its size's goes by the name of that machine. Points that nothing is known of are dropped.
+    """
     result = []
     for point in points:
-        name = point.get("instance_type") or (sizes.get(point["size"]) or {}).get("instance_type") or ""
+        of_size = (sizes.get(point["size"]) or {}).get("instance_type") or ""
+        name = point.get("instance_type") or (of_size if point["kind"] == "published" else "")
+        if of_size and name != of_size:
+            if not name:
+                continue
+            point = {**point, "size": name}
         facts = instances.get(name) or {}
         full = {
             **point,
@@ -190,18 +217,22 @@ def recommend(
     ``sizes`` are those of :func:`spec.read_size`. Where none is shown, the cheapest whose own figure would do it, measured on
     a smaller database, with ``evidence`` = ``extrapolated``; else ``recommended`` is ``None``.
     """
+    points = list(points)
     known = complete(points, sizes, instances)
-    own = {p["size"] for p in known if p["kind"] == "own"}
-    # What was measured on the user's own system replaces what others published of the same size.
-    known = [p for p in known if p["kind"] == "own" or p["size"] not in own]
+    # What the user measured on such a machine replaces what others published of it; the newest is the last.
+    own = {p["size"]: p for p in known if p["kind"] == "own"}
+    known = [*own.values(), *(p for p in known if p["kind"] != "own" and p["size"] not in own)]
     candidates = [
-        _candidate(size, facts, need, known, prices, region) for size in sizes.values() if (facts := _facts(size, known, instances))
+        _candidate(size, facts, need, known, sizes, prices, region) for size in sizes.values() if (facts := _facts(size, known, instances))
     ]
     candidates.sort(key=_price)
-    shown = [c for c in candidates if (c["promised_nopm"] or 0) >= need["nopm"]]
-    hoped = [c for c in candidates if (c["nopm"] or 0) >= need["nopm"]]
+    fit = [c for c in candidates if not c["cannot"]]
+    shown = [c for c in fit if (c["promised_nopm"] or 0) >= need["nopm"]]
+    hoped = [c for c in fit if (c["nopm"] or 0) >= need["nopm"]]
     enough = shown or hoped
-    less = sorted((c for c in candidates if c not in enough and c["nopm"]), key=lambda c: -c["nopm"])
+    unfit = [c for c in candidates if c["cannot"] and (c["nopm"] or 0) >= need["nopm"]]
+    less = sorted((c for c in candidates if c not in enough and c not in unfit and c["nopm"]), key=lambda c: -c["nopm"])
+    told = enough[:3] or [c for c in less if not c["cannot"]][:1]
     return {
         "need": dict(need),
         "region": region,
@@ -209,10 +240,32 @@ def recommend(
         "evidence": "shown" if shown else "extrapolated" if hoped else None,
         "sizes": enough[:3],
         "not_enough": less,
+        "unfit": unfit,
         "unmeasured": [c["size"] for c in candidates if not c["nopm"] and not c["promised_nopm"]],
         "prices": {"date": (prices or {}).get("date"), "source": (prices or {}).get("source")},
-        "uncertainty": _uncertainty(need, enough[:3] or less[:1], region),
+        "uncertainty": [*_uncertainty(need, told, region), *_elsewhere(points, sizes)],
     }
+
+
+def _elsewhere(points: Iterable[Mapping[str, Any]], sizes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Say which own results bear the name of a size and are of another machine, and why they do not count for it."""
+    lines = []
+    for point in points:
+        wanted = (sizes.get(point["size"]) or {}).get("instance_type")
+        if point["kind"] != "own" or not wanted or point["instance_type"] == wanted:
+            continue
+        if point["instance_type"]:
+            where, so = f"on {point['instance_type']}", "they are figures of that machine"
+        else:
+            known = [f"{point['vcpus']} vCPU" if point["vcpus"] else "", human_size(point["memory_bytes"]) if point["memory_bytes"] else ""]
+            told = ", ".join([PLACES.get(point["place"], point["place"]), *filter(None, known)])
+            where = f"on a host of your own ({told})"
+            so = "they have neither its figure nor its price. Under size=local, which names no instance, they would be among the answers"
+        lines.append(
+            f"{point['size']}: your own {point['nopm']:,.0f} NOPM ({point['source']}) were measured {where}, "
+            f"not on the {wanted} that the size is: {so}"
+        )
+    return lines
 
 
 def _facts(size: Mapping[str, Any], points: Sequence[Mapping[str, Any]], instances: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -258,6 +311,7 @@ def _candidate(
     facts: Mapping[str, Any],
     need: Mapping[str, Any],
     points: Sequence[Mapping[str, Any]],
+    sizes: Mapping[str, Mapping[str, Any]],
     prices: Mapping[str, Any] | None,
     region: str,
 ) -> dict[str, Any]:
@@ -269,7 +323,10 @@ def _candidate(
     figure = direct or basis
     iops = _iops(size, facts, need, direct, points)
     measured = _basis(direct)
-    month = cost.hourly(_server(size, need, iops["provide"], least=True), prices, region)
+    offer, lean = (_server(size, need, iops["provide"], least=least) for least in (True, False))
+    of_basis = sizes.get(basis["size"]) if basis and basis is not direct else None
+    cannot, remarks = _storage(offer, facts, need, iops, of_basis)
+    month = cost.hourly(offer, prices, region)
     return {
         "size": size["name"],
         "instance_type": size["instance_type"],
@@ -285,10 +342,20 @@ def _candidate(
         "uncached": uncached(facts["memory_bytes"], working_set),
         "iops": iops,
         "data_volume": _data_volume(size, need),
+        "volumes": offer["volumes"],
+        "cannot": cannot,
+        "remarks": remarks,
         "cost": month,
-        "cost_lean": cost.hourly(_server(size, need, iops["provide"], least=False), prices, region),
-        **cost.derived(month["usd_per_hour"], nopm=need["nopm"]),
+        "cost_lean": cost.hourly(lean, prices, region),
+        "lean_iops": {role: volume["iops"] for role, volume in preflight.database_volumes(lean).items() if volume["iops"]},
+        **cost.derived(month["usd_per_hour"] if size["instance_type"] else None, nopm=need["nopm"]),
     }
+
+
+def by_whom(candidate: Mapping[str, Any]) -> str:
+    """Name the other machine that the promise of a candidate rests on: a size, or an instance type measured under another name."""
+    name = str(candidate["promised_by"]["size"])
+    return name if name == candidate["instance_type"] else f"the smaller {name}"
 
 
 def _basis(point: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -305,9 +372,11 @@ def _iops(
 ) -> dict[str, Any]:
     """Return the IOPS that were used, and those to provide, by the I/O per new order that points show.
 
-    A point whose machine kept less of its data in memory bounds it; beyond all points it grows with the uncached share.
+    A point whose machine kept less of its data in memory bounds it; beyond all points it grows with the uncached share. ``wanted``
+    holds the margin; ``provide`` is no more of it than all volumes together can be given by the instance.
     """
-    limits = preflight.limits(size, facts) if size["volumes"] else None
+    volumes = preflight.database_volumes(size)
+    ebs = facts.get("ebs") or {}
     here = uncached(facts["memory_bytes"], _working_set(need))
     rates = sorted((_point_uncached(p), p["iops_used"] / (p["nopm"] / 60), p["size"]) for p in points if p.get("iops_used"))
     worse = [r for r in rates if r[0] >= here]
@@ -316,7 +385,7 @@ def _iops(
         per_order, of = direct["iops_used"] / (direct["nopm"] / 60), size["name"]
         beyond = False
     elif worse:
-        per_order, of = max(r[1] for r in worse if r[0] == worse[0][0]), worse[0][2]
+        _share, per_order, of = max(r for r in worse if r[0] == worse[0][0])
         beyond = False
     elif rates:
         share, rate, of = rates[-1]
@@ -324,32 +393,112 @@ def _iops(
         per_order = rate * (here / share if share else 1.0)
         beyond = True
     expected = per_order * need["nopm"] / 60 if per_order else None
-    provide = math.ceil(expected * IOPS_MARGIN / IOPS_STEP) * IOPS_STEP if expected else None
+    wanted = provide = _in_steps(expected * IOPS_MARGIN) if expected else None
+    if expected and wanted and volumes and ebs.get("maximum_iops"):
+        provide = min(wanted, max(_in_steps(expected), ebs["maximum_iops"] // len(volumes) // IOPS_STEP * IOPS_STEP))
     return {
         "used": direct.get("iops_used") if direct else None,
         "provisioned_then": direct.get("iops_provisioned") if direct else None,
-        "provisioned": limits["provisioned_iops"] if limits else None,
-        "sustained_by_instance": limits["baseline_iops"] if limits else None,
+        "provisioned": sum(preflight.volume_iops(v)[0] for v in volumes.values()) if volumes else None,
+        "sustained_by_instance": ebs.get("baseline_iops") if volumes else None,
+        "taken_by_instance": ebs.get("maximum_iops") if volumes else None,
         "per_new_order": per_order,
         "per_new_order_of": of,
         "beyond_points": beyond,
         "expected": expected,
+        "wanted": wanted,
         "provide": provide,
+        "on": [role for role, volume in volumes.items() if preflight.iops_bounds(volume)],
     }
+
+
+def _in_steps(iops: float) -> int:
+    return math.ceil(iops / IOPS_STEP) * IOPS_STEP
 
 
 def _server(size: Mapping[str, Any], need: Mapping[str, Any], provide: int | None, *, least: bool) -> dict[str, Any]:
     """Return the server as one would buy it: no driver, room for the database, the IOPS to provide on data and WAL volume each
-    (the published runs do not say on which of them the used ones fell). With ``least`` no volume gets less than it was measured with.
+    (the published runs do not say on which of them the used ones fell), as far as a volume of this type and size can have them.
+    With ``least`` no volume gets less than it was measured with.
     """
     volumes = {role: dict(volume) for role, volume in size["volumes"].items()}
     data = _data_volume(size, need)
-    for role, volume in volumes.items():
-        if data and role == data["role"]:
-            volume["bytes"] = data["bytes"]
-        if role != "root" and volume["iops"] and provide:
-            volume["iops"] = max(provide, volume["iops"]) if least else provide
+    if data:
+        volumes[data["role"]]["bytes"] = data["bytes"]
+    for role in preflight.database_volumes(size):
+        volume = volumes[role]
+        bounds = preflight.iops_bounds(volume)
+        if bounds and provide:
+            measured = preflight.volume_iops(volume)[0]
+            asked = min(max(provide, bounds[0]), bounds[1])
+            volume["iops"] = max(asked, measured) if least else asked
+            _with_throughput(volume, provide)
     return {**size, "volumes": volumes, "driver": None}
+
+
+def _with_throughput(volume: dict[str, Any], iops: int) -> None:
+    """Give a gp3 volume the MiB/s that ``iops`` of one block each need, and no more than the IOPS that it has allow."""
+    bounds = preflight.VOLUME_TYPES[volume["type"]].throughput
+    if not bounds:
+        return
+    wanted = max(volume["throughput"] or bounds[0], math.ceil(iops * BLOCK / MIB))
+    throughput = min(wanted, bounds[1], volume["iops"] // 4)
+    if volume["throughput"] or throughput > bounds[0]:
+        volume["throughput"] = throughput
+
+
+def _storage(
+    offer: Mapping[str, Any], facts: Mapping[str, Any], need: Mapping[str, Any], iops: Mapping[str, Any], other: Mapping[str, Any] | None
+) -> tuple[list[str], list[str]]:
+    """Return why the offered hardware cannot be had or cannot do it, and what else there is to say of it, as sentences.
+
+    ``other``: the size that the promise rests on, where it is another one.
+    """
+    problems: list[str] = []
+    findings: list[dict[str, Any]] = []
+    name = f"size {offer['name']}: "
+    data = _data_volume(offer, need)
+    for role, volume in offer["volumes"].items():
+        kind = preflight.VOLUME_TYPES.get(volume["type"])
+        if kind and data and role == data["role"] and volume["bytes"] > kind.bytes[1]:
+            sizes = human_size(need["database_bytes"]), human_size(volume["bytes"]), human_size(kind.bytes[1])
+            problems.append(
+                f"{name}{role} volume: {sizes[0]} on it, no fuller than {FULLEST:.0%}, make {sizes[1]}, "
+                f"and no volume of {volume['type']} is larger than {sizes[2]}"
+            )
+        else:
+            preflight.volume_check(f"{name}{role} volume: ", role, volume, findings, problems)
+    volumes = preflight.database_volumes(offer)
+    if not problems and volumes:
+        findings += preflight.rates(offer, facts)
+        problems += [f"{name}{text}" for text in _too_slow(offer, iops, other)]
+    remarks = [f["message"] for f in findings]
+    if iops["provide"] and iops["provide"] < iops["wanted"]:
+        remarks.append(
+            f"{name}twice the IOPS of your rate, {iops['wanted']:,} on each volume, are more than {offer['instance_type']} takes together "
+            f"({iops['taken_by_instance']:,}): {iops['provide']:,} on each are provided"
+        )
+    return [text.removeprefix("size ") for text in problems], [text.removeprefix("size ") for text in remarks]
+
+
+def _too_slow(offer: Mapping[str, Any], iops: Mapping[str, Any], other: Mapping[str, Any] | None) -> list[str]:
+    """Return what of the offered hardware does not sustain the I/O of the need: each volume by itself, and the instance."""
+    needed, reason = iops["expected"], "at your rate"
+    if needed is None:
+        theirs = preflight.database_volumes(other or {"volumes": {}}).values()
+        needed = min((preflight.volume_iops(v)[0] for v in theirs), default=None)
+        reason = f"that a volume of {other['name']} has, whose I/O is not known" if other else ""
+    if needed is None:
+        return []
+    wrong = [
+        f"{role} volume: {volume['type']} of {human_size(volume['bytes'])} sustains {has:,} IOPS, not the {needed:,.0f} {reason}"
+        for role, volume in preflight.database_volumes(offer).items()
+        if (has := preflight.volume_iops(volume)[0]) < needed
+    ]
+    limit = iops["sustained_by_instance"]
+    if limit and iops["expected"] and iops["expected"] > limit:
+        wrong.append(f"{offer['instance_type']} sustains {limit:,} IOPS, not the {iops['expected']:,.0f} at your rate")
+    return wrong
 
 
 def _data_volume(size: Mapping[str, Any], need: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -398,7 +547,8 @@ def _doubts(need: Mapping[str, Any], candidate: Mapping[str, Any]) -> list[str]:
             f"({direct['uncached']:.0%} there); {shown}"
         )
     if by and not direct:
-        lines.append(f"{name}: never measured; promised is what the smaller {by['size']} shows, no more")
+        lines.append(f"{name}: never measured; promised is what {by_whom(candidate)} shows, no more")
+    lines += candidate["remarks"]
     if candidate["iops"]["beyond_points"]:
         lines.append(f"{name}: no run had so little of its data in memory; its IOPS are extrapolated with the share that does not fit")
     lead = candidate["headroom"] if by else candidate["figure_headroom"]

@@ -7,9 +7,12 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.pgsizing.bench.plugins.module_utils.sizing import by_whom
 from ansible_collections.pgsizing.bench.plugins.module_utils.units import human_size
 
 WIDTH = 110
+#: Volumes as people say them.
+ROLES = {"data": "data", "wal": "WAL", "root": "the root volume"}
 
 
 def size_text(answer: Mapping[str, Any]) -> list[str]:
@@ -21,8 +24,8 @@ def size_text(answer: Mapping[str, Any]) -> list[str]:
         f"  prices     {answer['region']}, " + (f"of {prices['date']}" if prices["date"] else "not known: no price file for this region"),
     ]
     if answer["recommended"] is None:
-        best = answer["not_enough"][:1]
-        lines += ["", "  no size is known to do it" + (f"; the most is {best[0]['nopm']:,.0f} NOPM, by {best[0]['size']}" if best else "")]
+        best = next((c for c in answer["not_enough"] if not c["cannot"]), None)
+        lines += ["", "  no size is known to do it" + (f"; the most is {best['nopm']:,.0f} NOPM, by {best['size']}" if best else "")]
         if answer["unmeasured"]:
             lines.append(f"  never measured, nothing is promised of them: {', '.join(answer['unmeasured'])}")
     for place, candidate in enumerate(answer["sizes"]):
@@ -30,6 +33,9 @@ def size_text(answer: Mapping[str, Any]) -> list[str]:
     if answer["sizes"] and answer["not_enough"]:
         less = ", ".join(f"{c['size']} ({c['nopm']:,.0f})" for c in answer["not_enough"])
         lines += ["", f"  not enough: {less}"]
+    if answer["unfit"]:
+        lines += ["", "  cannot do it as described"]
+        lines += [line for c in answer["unfit"] for text in c["cannot"] for line in _wrapped(f"- {text}", "    ")]
     lines += ["", "  how sure is this"]
     lines += [line for sentence in answer["uncertainty"] for line in _wrapped(f"- {sentence}", "    ")]
     if answer["recommended"]:
@@ -50,12 +56,15 @@ def _candidate(c: Mapping[str, Any], evidence: str, first: bool) -> list[str]:
         data = c["data_volume"]
         was = human_size(data["measured_bytes"])
         lines.append(f"    disk     {human_size(data['bytes'])} for the data instead of {was}, to be no fuller than 80 %")
-    lines.append(f"    a month  {_cost(c['cost'])}")
+    rented = _cost(c["cost"]) if c["instance_type"] else "nothing is rented; what your own machine costs is not known here"
+    lines.append(f"    a month  {rented}")
     if c["usd_per_million_new_orders"] is not None:
         lines.append(f"             {c['usd_per_million_new_orders']:.2f} USD for a million new orders, at your rate around the clock")
     lean = c["cost_lean"]["usd_per_month"]
     if lean is not None and lean < c["cost"]["usd_per_month"]:
-        lines.append(f"             {lean:,.2f} USD with {c['iops']['provide']:,} IOPS on each volume; it was not measured so")
+        each = set(c["lean_iops"].values())
+        told = f"{each.pop():,} IOPS on each volume" if len(each) == 1 else _each(c["lean_iops"])
+        lines.append(f"             {lean:,.2f} USD with {told}; it was not measured so")
     return lines
 
 
@@ -67,7 +76,7 @@ def _promise(c: Mapping[str, Any]) -> str:
         kind = "your own" if direct["kind"] == "own" else "published"
         parts.append(f"{direct['nopm']:,.0f} measured ({kind}, {runs}, {human_size(direct['database_bytes'])})")
     if by and (not direct or by["size"] != direct["size"]):
-        parts.append(f"{by['nopm']:,.0f} shown for your case, by the smaller {by['size']}")
+        parts.append(f"{by['nopm']:,.0f} shown for your case, by {by_whom(c)}")
     if not by:
         parts.append("nothing shown for your case")
     headroom = c["headroom"] if by and c["headroom"] >= 0 else None
@@ -86,11 +95,18 @@ def _iops(c: Mapping[str, Any]) -> str:
         parts.append(f"{iops['used']:,.0f} used{then} when it was measured")
     of = "" if iops["per_new_order_of"] == c["size"] else f", as {iops['per_new_order_of']} read and wrote"
     parts.append(f"{iops['expected']:,.0f} at your rate ({iops['per_new_order']:.2f} for a new order{of})")
-    text = f"provide {iops['provide']:,} on data and WAL each"
+    if not iops["on"]:
+        return "; ".join([*parts, "none can be provisioned for its volumes"])
+    roles = [ROLES.get(role, role) for role in iops["on"]]
+    text = f"provide {iops['provide']:,} on {' and '.join(roles)}{' each' if len(roles) > 1 else ''}"
     limit = iops["sustained_by_instance"]
     if limit and iops["provide"] > limit:
         text += f", more than the {limit:,} that the instance sustains"
     return "; ".join([*parts, text])
+
+
+def _each(iops: Mapping[str, int]) -> str:
+    return ", ".join(f"{amount:,} IOPS on {ROLES.get(role, role)}" for role, amount in iops.items())
 
 
 def _cost(cost: Mapping[str, Any]) -> str:

@@ -45,7 +45,8 @@ RETURN = r"""
 answer:
   description:
     - C(recommended), the name of a size or null; C(evidence), V(shown) or V(extrapolated); C(sizes), at most three, each with
-      C(nopm), C(promised_nopm), C(headroom), C(iops), C(cost); C(not_enough), the smaller ones; C(uncertainty), sentences.
+      C(nopm), C(promised_nopm), C(headroom), C(iops), C(volumes) as offered, C(cost); C(not_enough), the smaller ones;
+      C(unfit), those whose hardware C(cannot) do it, with the reasons; C(uncertainty), sentences.
   returned: success
   type: dict
 """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.pgsizing.bench.plugins.module_utils import sizing, spec
+from ansible_collections.pgsizing.bench.plugins.module_utils import preflight, sizing, spec
 from ansible_collections.pgsizing.bench.plugins.module_utils.sizing_text import size_text
 from ansible_collections.pgsizing.bench.plugins.module_utils.units import GIB
 
@@ -171,10 +171,135 @@ def test_the_cost_is_that_of_the_measured_volumes_and_the_leaner_one_is_an_offer
 
 
 def test_more_iops_than_measured_are_paid_for() -> None:
-    answer = ask(1000, points=[point("a", 1000, iops_used=3000)])
+    answer = ask(1000, points=[point("b", 1000, iops_used=3000)])
     assert answer["sizes"][0]["iops"]["provide"] == 6000
     assert answer["sizes"][0]["cost"]["by_kind"]["iops"] == pytest.approx(1200)
-    assert "more than the 2,000 that the instance sustains" in "\n".join(size_text(answer))
+    assert "more than the 4,000 that the instance sustains" in "\n".join(size_text(answer))
+
+
+def with_volumes(name: str, **volumes: dict[str, Any]) -> dict[str, Any]:
+    return {**size(name, f"x1.{name}"), "volumes": volumes}
+
+
+def disk(kind: str, gib: int, iops: int | None = None, throughput: int | None = None) -> dict[str, Any]:
+    return {"type": kind, "bytes": gib * GIB, "iops": iops, "throughput": throughput, "encrypted": None}
+
+
+GP3_PRICES = {
+    **PRICES,
+    "volumes": {
+        "gp2": {"gb_month": 0.1},
+        "gp3": {"gb_month": 0.1, "iops_month": 0.01, "mbps_month": 0.1, "iops_included": 3000, "mbps_included": 125},
+        "io1": {"gb_month": 0.1, "iops_month": 0.1},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("volumes", "said"),
+    [
+        # the 3,000 IOPS of a at 1,000 NOPM
+        ({"data": disk("gp2", 500)}, "d: data volume: gp2 of 500GB sustains 1,500 IOPS, not the 3,000 at your rate"),
+        ({"data": disk("gp2", 2000), "wal": disk("gp2", 50)}, "d: wal volume: gp2 of 50GB sustains 150 IOPS"),
+        ({"root": disk("gp2", 50)}, "d: root volume: gp2 of 80GB sustains 240 IOPS"),
+        ({"data": disk("io1", 10, 100), "wal": disk("io1", 50, 100)}, "d: wal volume: io1 of 50GB sustains 2,500 IOPS"),
+        ({"data": disk("io3", 100, 9000)}, "d: data volume: 'io3' is not one of io2, io1"),
+        ({"data": disk("gp2", 2000, 9000)}, "d: data volume: iops is not a parameter of gp2"),
+        ({"data": disk("gp2", 2000)}, None),
+        ({"data": disk("gp3", 100)}, None),
+    ],
+)
+def test_a_size_whose_volumes_do_not_deliver_is_not_shown(volumes: dict[str, Any], said: str | None) -> None:
+    points = [point("c", 4000, iops_used=12_000, instance_type="x1.c")]
+    answer = ask(1000, points=points, sizes={"d": with_volumes("d", **volumes)}, prices=GP3_PRICES)
+    assert answer["recommended"] == (None if said else "d")
+    assert [c["size"] for c in answer["unfit"]] == (["d"] if said else [])
+    if said:
+        assert answer["unfit"][0]["cannot"][0].startswith(said)
+        assert answer["not_enough"] == answer["unmeasured"] == []
+        assert "cannot do it as described" in "\n".join(size_text(answer))
+
+
+def test_what_the_instance_does_not_sustain_is_not_shown() -> None:
+    answer = ask(1000, points=[point("a", 1000, iops_used=3000)], sizes={"a": SIZES["a"]})
+    assert answer["recommended"] is None
+    assert answer["unfit"][0]["cannot"] == ["a: x1.a sustains 2,000 IOPS, not the 3,000 at your rate"]
+
+
+def test_volumes_are_compared_where_the_io_of_the_neighbour_is_not_known() -> None:
+    sizes = {"c": SIZES["c"], "d": with_volumes("d", data=disk("gp2", 500))}
+    answer = ask(1000, points=[point("c", 4000)], sizes=sizes, prices=GP3_PRICES)
+    assert answer["recommended"] == "c"
+    assert answer["unfit"][0]["cannot"] == [
+        "d: data volume: gp2 of 500GB sustains 1,500 IOPS, not the 2,000 that a volume of c has, whose I/O is not known"
+    ]
+    assert len(ask(1000, points=[point("c", 4000)], sizes={**sizes, "d": SIZES["d"]})["sizes"]) == 2
+
+
+def test_the_iops_of_gp3_are_provided_and_priced() -> None:
+    sizes = {"d": with_volumes("d", data=disk("gp3", 100), wal=disk("gp3", 100, 4000))}
+    points = [point("c", 4000, iops_used=12_000, instance_type="x1.c")]
+    best = ask(1500, points=points, sizes=sizes, prices=GP3_PRICES)["sizes"][0]
+    assert best["iops"]["provide"] == 9000
+    assert {role: v["iops"] for role, v in best["volumes"].items()} == {"data": 9000, "wal": 9000}
+    assert best["cost"]["by_kind"]["iops"] == pytest.approx(2 * 6000 * 0.01)
+    assert best["cost"]["by_kind"]["throughput"] == 0  # 9,000 blocks of 8 kB are 71 MiB/s
+    little = ask(10, points=points, sizes=sizes, prices=GP3_PRICES)["sizes"][0]
+    assert little["cost"]["by_kind"]["iops"] == pytest.approx(1000 * 0.01)  # the 4,000 of its own
+    assert little["lean_iops"] == {"data": 3000, "wal": 3000}  # no fewer can be had
+
+
+def test_the_throughput_that_these_iops_need_is_priced_and_never_more_than_they_allow() -> None:
+    sizes = {"d": with_volumes("d", data=disk("gp3", 100))}
+    points = [point("c", 4000, iops_used=40_000, instance_type="x1.c")]
+    best = ask(1400, points=points, sizes=sizes, prices=GP3_PRICES)["sizes"][0]
+    assert (best["iops"]["wanted"], best["iops"]["provide"]) == (28_000, 20_000)  # the instance takes 20,000
+    assert best["volumes"]["data"]["throughput"] == 157
+    assert best["cost"]["by_kind"]["throughput"] == pytest.approx(32 * 0.1)
+    sizes = {"d": with_volumes("d", data=disk("gp3", 100, 8000, 2000))}
+    lean = ask(10, points=points, sizes=sizes, prices=GP3_PRICES)["sizes"][0]
+    assert lean["cost_lean"]["by_kind"]["throughput"] == pytest.approx((3000 / 4 - 125) * 0.1)
+
+
+def test_no_more_is_provided_than_the_instance_takes_together() -> None:
+    points = [point("c", 4000, iops_used=32_000, instance_type="x1.c")]
+    answer = ask(1000, points=points, sizes={"d": SIZES["d"]})
+    iops = answer["sizes"][0]["iops"]
+    assert (round(iops["expected"]), iops["wanted"], iops["provide"]) == (8000, 16_000, 10_000)
+    said = "d: twice the IOPS of your rate, 16,000 on each volume, are more than x1.d takes together (20,000): 10,000 on each are provided"
+    assert said in answer["uncertainty"]
+    # where one volume alone may need more than its share, it gets it, and what cannot be used is said
+    more = ask(1900, points=points, sizes={"d": SIZES["d"]})
+    assert more["sizes"][0]["iops"]["provide"] == 15_500
+    assert any("31,000 IOPS provisioned, x1.d takes 20,000: 11,000 are paid for and cannot be used" in line for line in more["uncertainty"])
+
+
+def test_a_database_larger_than_any_volume_is_said() -> None:
+    answer = ask(100, 60 * 1024, 64)
+    assert answer["recommended"] is None
+    assert answer["unfit"][0]["cannot"] == [
+        "a: data volume: 60TB on it, no fuller than 80%, make 75TB, and no volume of io2 is larger than 64TB"
+    ]
+    assert ask(100, 51 * 1024, 64)["recommended"] == "a"
+
+
+def test_what_is_offered_passes_the_preflight() -> None:
+    for nopm in (100, 1000, 3000):
+        for database in (10, 64, 1000):
+            for candidate in ask(nopm, database, 10, sizes={**SIZES, "b": with_volumes("b", data=disk("gp3", 4))})["sizes"]:
+                problems: list[str] = []
+                for role, volume in candidate["volumes"].items():
+                    preflight.volume_check("", role, volume, [], problems)
+                assert problems == []
+
+
+def test_a_rate_goes_by_the_name_of_the_run_that_it_is_of() -> None:
+    points = [point("b", 2000, iops_used=300, database_bytes=32 * GIB), point("c", 4000, iops_used=200)]
+    iops = ask(1000, points=points, sizes={"b": SIZES["b"], "c": SIZES["c"], "d": SIZES["d"]})["sizes"][-1]["iops"]
+    assert (iops["per_new_order"], iops["per_new_order_of"]) == (pytest.approx(9), "b")
+    swapped = [{**points[0], "iops_used": 100}, {**points[1], "iops_used": 1000}]
+    iops = ask(1000, points=swapped, sizes={"b": SIZES["b"], "c": SIZES["c"], "d": SIZES["d"]})["sizes"][-1]["iops"]
+    assert (iops["per_new_order"], iops["per_new_order_of"]) == (pytest.approx(15), "c")
 
 
 def test_the_data_volume_grows_with_the_database() -> None:
@@ -204,7 +329,12 @@ def experiment(created: float = 1.0, **plan: Any) -> dict[str, Any]:
         {"name": "base", "size": "b", "dataset": {"bytes": 70 * GIB}},
         {"name": "big", "size": "b", "dataset": {"bytes": 70 * GIB}},
     ]
-    return {"experiment_id": f"e{created}", "created": created, "plan": {"headline": "nopm", "scaling": [], "variants": variants, **plan}}
+    bought = {"where": {"provider": "aws"}, "hardware": [{"name": "b", "instance_type": "x1.b"}]}
+    return {
+        "experiment_id": f"e{created}",
+        "created": created,
+        "plan": {"headline": "nopm", "scaling": [], "variants": variants, **bought, **plan},
+    }
 
 
 def trial(nopm: float | None, variant: str = "base", verdict: str = "valid", iops: float | None = 100.0) -> dict[str, Any]:
@@ -248,11 +378,66 @@ def test_the_newest_own_result_replaces_older_and_published_ones() -> None:
     assert "b (1,700)" in "\n".join(size_text(answer))
 
 
+@pytest.mark.parametrize("provider", ["local", "inventory", "existing"])
+def test_results_of_an_own_host_are_no_figures_of_the_instance_that_the_size_names(provider: str) -> None:
+    here = {"where": {"provider": provider}, "hardware": []}
+    own = sizing.own_points([(experiment(2.0, **here), [trial(9000)])])
+    answer = ask(1800, points=[*POINTS, *own])
+    assert answer["sizes"] == ask(1800)["sizes"]  # as if there were none: b has its published 2,000
+    (said,) = [line for line in answer["uncertainty"] if "e2.0" in line]
+    place = {"local": "this machine", "inventory": "of the inventory", "existing": "target=existing"}[provider]
+    assert said.startswith(
+        f"b: your own 9,000 NOPM (e2.0) were measured on a host of your own ({place}, 4 vCPU, 31GB), not on the x1.b that the size is"
+    )
+    assert said in " ".join(" ".join(size_text(answer)).split())
+
+
+def test_a_result_of_an_own_host_does_not_hide_an_older_one_of_the_instance() -> None:
+    here = experiment(2.0, where={"provider": "local"}, hardware=[])
+    own = sizing.own_points([(here, [trial(9000)]), (experiment(1.0), [trial(1700)])])
+    assert [c["nopm"] for c in ask(1, points=[*POINTS, *own])["sizes"]][1] == 1700
+
+
+def test_an_own_host_that_is_known_to_be_the_instance_counts_and_another_one_for_itself() -> None:
+    here = experiment(where={"provider": "inventory"}, hardware=[])
+    on = trial(3400)
+    on["environment"]["server"] |= {"instance_type": "x1.b"}
+    answer = ask(1, points=[*POINTS, *sizing.own_points([(here, [on])])])
+    assert answer["sizes"][1]["measured"]["source"] == "e1.0"
+    on["environment"]["server"] |= {"instance_type": "x1.c", "cores": 8, "memory_bytes": 64 * GIB}
+    answer = ask(1000, points=[*POINTS[:2], *sizing.own_points([(here, [on])])])
+    assert answer["sizes"][1]["nopm"] == 2000  # published of b
+    assert next(c for c in answer["sizes"] if c["size"] == "c")["promised_by"]["size"] == "x1.c"
+    assert any("c: never measured; promised is what x1.c shows, no more" in line for line in answer["uncertainty"])
+    assert "3,400 shown for your case, by x1.c" in " ".join(size_text(answer))
+    assert any(
+        "were measured on x1.c, not on the x1.b that the size is: they are figures of that machine" in t for t in answer["uncertainty"]
+    )
+
+
+def test_the_size_of_an_own_machine_keeps_the_newest_of_its_hosts() -> None:
+    variants = [{"name": "base", "size": "rack", "dataset": {"bytes": 64 * GIB}}]
+    hosts = [experiment(k, variants=variants, where={"provider": place}, hardware=[]) for k, place in ((1.0, "local"), (2.0, "inventory"))]
+    own = sizing.own_points([(hosts[1], [trial(200)]), (hosts[0], [trial(100)])])
+    assert [p["nopm"] for p in own] == [100, 200]
+    answer = ask(50, points=own, sizes={"rack": size("rack", None)})
+    assert (answer["sizes"][0]["nopm"], answer["uncertainty"][-1][:4]) == (200, "NOPM")
+
+
+def test_a_published_point_stays_with_its_machine_when_the_size_gets_another() -> None:
+    points = [{**POINTS[1], "instance_type": "x1.b"}]
+    answer = ask(1, points=points, sizes={"b": size("b", "x1.d")})
+    assert (answer["sizes"][0]["measured"], answer["sizes"][0]["promised_by"]["size"]) == (None, "x1.b")
+    assert ask(1, points=points, sizes={"b": size("b", "y1.c")})["unmeasured"] == ["b"]
+
+
 def test_an_own_machine_without_a_price_can_be_the_answer() -> None:
     own = point("rack", 8000, kind="own", vcpus=48, memory_bytes=512 * GIB, n=5, cv=0.02)
     answer = ask(6000, sizes={**SIZES, "rack": size("rack", None)}, points=[*POINTS, own])
     assert answer["recommended"] == "rack"
     assert "rack: own machine, 48 vCPU, 512GB memory" in "\n".join(size_text(answer))
+    assert "nothing is rented; what your own machine costs is not known here" in "\n".join(size_text(answer))
+    assert answer["sizes"][0]["usd_per_million_new_orders"] is None
     assert "8,000 measured (your own, 5 runs, CV 2.0%, 64GB)" in "\n".join(size_text(answer))
 
 
@@ -348,6 +533,27 @@ def test_the_question_of_the_first_seed() -> None:
     assert (large["iops"]["used"], large["iops"]["provisioned_then"]) == (4500, 30_000)
     assert large["iops"]["expected"] == pytest.approx(4500 * 200_000 / 270_483)
     assert large["cost"]["by_kind"]["compute"] == pytest.approx(1.192 * 730)
+
+
+def test_more_than_the_instance_takes_is_not_offered_for_the_first_seed_either() -> None:
+    large, xl = ask_published(200_000, database_size="300GB")["sizes"]
+    assert large["iops"]["wanted"] == 15_000
+    assert {role: v["iops"] for role, v in large["volumes"].items()} == {"root": None, "data": 10_000, "wal": 10_000}
+    assert "large: 20,000 IOPS provisioned, r5n.4xlarge takes 18,750: 1,250 are paid for and cannot be used" in large["remarks"]
+    assert xl["iops"]["provide"] == xl["iops"]["wanted"] == 9500
+
+
+def test_no_volume_holds_100_tb() -> None:
+    answer = ask_published(200_000, database_size="100TB", working_set="80GB")
+    assert (answer["recommended"], [c["size"] for c in answer["unfit"]]) == (None, ["large", "xl"])
+    assert "no volume of io2 is larger than 64TB" in answer["unfit"][0]["cannot"][0]
+    # the smaller ones cannot have it either: none of them is called the most
+    assert "  no size is known to do it" in size_text(answer)
+    assert not any(line.startswith(("medium", "small")) for line in answer["uncertainty"])
+
+
+def test_the_published_points_name_their_machines() -> None:
+    assert {p["size"]: p["instance_type"] for p in sizing.published_points(FILES)} == {n: SHIPPED[n]["instance_type"] for n in PUBLISHED}
 
 
 def test_the_contradiction_inside_the_source_is_repeated_with_its_size() -> None:
