@@ -39,6 +39,7 @@ RULES: dict[str, Rule] = {
     "zero_result": Rule("invalid", 0, "the headline figure is zero"),
     "failed_transactions": Rule("invalid", 1.0, "share of failed transactions over the limit, in percent"),
     "elapsed_short": Rule("invalid", 0.98, "the measured window is shorter than asked for (ratio)"),
+    "masked": Rule("invalid", None, "Ansible put its mask in the place of a value, which is not known"),
     "data_inconsistent": Rule("invalid", None, "the data violate a consistency condition"),
     "settings_not_in_effect": Rule("invalid", None, "a setting that was asked for is not in effect"),
     "server_restarted": Rule("invalid", None, "the server restarted or changed version during the run"),
@@ -47,13 +48,18 @@ RULES: dict[str, Rule] = {
     "stall": Rule("suspect", 3.0, "rate under 10 % of the median for this many seconds or more"),
     "drift": Rule("suspect", 0.15, "the rate drifts over the measured window (relative change from first to last third)"),
     "throttled": Rule("suspect", 0.10, "CPU stolen by the hypervisor (mean share)"),
+    "other_load": Rule("suspect", 0.15, "CPU of a host that other processes took than those of the trial (mean share)"),
     "rate_missed": Rule("suspect", 0.95, "the asked-for rate was not reached (ratio)"),
     "inconsistent": Rule("suspect", 0.02, "throughput, latency and clients contradict each other (relative, closed loop)"),
     "tpm_nopm_ratio": Rule("suspect", 0.02, "TPM/NOPM is far from 2.30 (relative)"),
     "window_longer": Rule("suspect", 0.02, "the window was longer than what the load generator divided by (relative)"),
     "nopm_unconfirmed": Rule("suspect", 0.01, "new orders counted beside the run differ from what the load generator says (relative)"),
     "clients_late": Rule("suspect", 0.02, "clients started when the window had begun (share of it that they missed)"),
+    "monitor_failed": Rule("suspect", None, "the virtual user that measures failed after it had printed the result"),
+    "ends_unknown": Rule("suspect", None, "nothing says of any virtual user how it ended"),
     "spread": Rule("suspect", 0.15, "the repeats of a variant disagree (coefficient of variation)"),
+    "ramp_up_unfaithful": Rule("suspect", 120.0, "an unscaled reproduction whose ramp-up is shorter than this many seconds"),
+    "bloat_differs": Rule("suspect", 0.2, "two variants did not start with alike shares of dead rows (relative)"),
     "trend": Rule("suspect", 0.02, "the repeats rise or fall in one direction: carry-over between trials (p of the rank test)"),
     "ramp_up_short": Rule("note", 120.0, "ramp-up shorter than this many seconds"),
     "short_window": Rule("note", 2.0, "burst figure, not sustained: the window spans fewer checkpoint cycles than this"),
@@ -65,9 +71,12 @@ RULES: dict[str, Rule] = {
     "warehouse_contention": Rule("note", 1.0, "more clients than warehouses: row-lock contention, not capacity"),
     "iops_burst": Rule("note", None, "more I/O than the instance's baseline: a burst figure, not sustained"),
     "iops_unusable": Rule("note", None, "provisioned IOPS above the instance's maximum: paid for, cannot be used"),
+    "throughput_burst": Rule("note", None, "the volumes give more MiB/s than the instance's baseline: a burst, not sustained"),
+    "throughput_unusable": Rule("note", None, "provisioned MiB/s above the instance's maximum: paid for, cannot be used"),
     "autovacuum_active": Rule("note", None, "autovacuum worked during the measured window"),
     "autovacuum_off": Rule("note", None, "autovacuum is off: not production-like"),
     "fsync_off": Rule("note", None, "fsync is off: not production-like"),
+    "full_page_writes_off": Rule("note", None, "full_page_writes is off: not production-like"),
     "synchronous_commit_off": Rule("note", None, "synchronous_commit is off: a crash loses the last transactions"),
     "huge_pages_unused": Rule("note", None, "huge pages were asked for and are not in use"),
     "not_checked": Rule("note", None, "something could not be observed, so its rule was not applied"),
@@ -106,14 +115,13 @@ RULES: dict[str, Rule] = {
     "wal_disk": Rule("note", None, "max_wal_size does not fit beside the data set"),
     # plan and host
     "shape_only": Rule("note", None, "scaled run: compare its own variants with each other, never with the published figure"),
-    "deviation": Rule("note", None, "something differs from the published run"),
     "too_few_repeats": Rule("note", None, "fewer repeats than a significant difference needs"),
     "foreign_postmaster": Rule("note", None, "a PostgreSQL server that is not ours runs on the host"),
     "callback_off": Rule("note", None, "the callback plugins are not enabled: no live line, no record of unreachable hosts"),
     "lock_taken_over": Rule("note", None, "the host lock of an experiment that ended without releasing it was taken over"),
+    "host_restarted": Rule("note", None, "the host was restarted since it was prepared: mounts and kernel settings were made again"),
     "server_upgraded": Rule("note", None, "the installed binaries were newer than the running server, which was restarted"),
     "resumed": Rule("note", None, "the trial was collected after its controller was lost"),
-    "no_sync_cache": Rule("note", None, "the page cache could not be dropped"),
     # sizes, prices, specifications
     "profile_left_out": Rule("note", None, "a row of a profile makes no sense on one node and is not set"),
     "profile_doubtful": Rule("note", None, "whether the published run had the values of the profile is not sure"),
@@ -135,6 +143,11 @@ def finding(code: str, message: str, **evidence: Any) -> dict[str, Any]:
     return {"code": code, "severity": RULES[code].severity, "message": message, "evidence": evidence}
 
 
+def term(metric: str) -> str:
+    """Return a metric as the field spells it: ``NOPM`` for ``nopm``."""
+    return metric.upper() if metric in ("nopm", "tpm") else metric
+
+
 def worst(findings: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Return the finding that decides: the first of the worst severity, ``None`` when there are but notes."""
     found = max(findings, key=lambda f: SEVERITIES.index(f["severity"]), default=None)
@@ -145,3 +158,9 @@ def verdict(findings: list[dict[str, Any]]) -> str:
     """Return the verdict that the worst of ``findings`` decides: one of ``VERDICTS``."""
     deciding = worst(findings)
     return VERDICTS[SEVERITIES.index(deciding["severity"])] if deciding else VERDICTS[0]
+
+
+def masked(names: list[str]) -> list[dict[str, Any]]:
+    """Return the finding on the fields that Ansible masked; none when there are none."""
+    text = f"Ansible masked {', '.join(names)}: a secret is part of an ordinary value; choose a longer one"
+    return [finding("masked", text, fields=names)] if names else []

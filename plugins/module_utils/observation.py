@@ -10,6 +10,7 @@ A *sample* is a dict of counters as they stood at one moment, as the sampler of 
      vm: {swap_in, swap_out, oom_kills},                              bytes, bytes, count
      disk: {data: [...], wal: [...]},                                 see DISK; without "wal" it is the same device
      net: [received, transmitted],                                    bytes
+     server_cpu: 1230 | null,    clock ticks used by all processes of the server since its start; null where they are not seen
      pg: {...} | null}           the row of server_query()
 
 Everything here is pure; docs/observation.md describes the columns and where each comes from.
@@ -50,6 +51,7 @@ COLUMNS: list[tuple[str, str]] = [
     ("cpu_iowait", "fraction"),
     ("cpu_steal", "fraction"),
     ("cpu_idle", "fraction"),
+    ("cpu_server", "fraction"),
     ("run_queue", "processes"),
     ("load1", "processes"),
     ("memory_available_bytes", "B"),
@@ -200,6 +202,11 @@ def parse_cpuinfo(text: str) -> str | None:
     return None
 
 
+def instance_type(sys_vendor: str | None, product_name: str | None) -> str | None:
+    """Return the EC2 instance type that the firmware of a Nitro or metal instance names as its product; ``None`` elsewhere."""
+    return product_name if sys_vendor == "Amazon EC2" and re.fullmatch(r"[\w-]+\.[\w-]+", product_name or "") else None
+
+
 # The server
 
 
@@ -299,6 +306,7 @@ def rates(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         network_transmit_bytes_per_s=_per_second(before["net"][1], after["net"][1], seconds),
     )
     row.update({f"cpu_{name}": value for name, value in cpu_shares(before["cpu"], after["cpu"]).items() if name != "busy"})
+    row["cpu_server"] = server_share(before, after)
     for role, counters in after["disk"].items():
         if before["disk"].get(role):
             row.update({f"{role}_{name}": value for name, value in disk_rates(before["disk"][role], counters, seconds).items()})
@@ -323,6 +331,12 @@ def in_pairs(items: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str
 def growth(old: float | None, new: float | None) -> float | None:
     """Return by how much a counter grew; ``None`` when one is missing or it was reset in between."""
     return None if old is None or new is None or new < old else new - old
+
+
+def server_share(before: dict[str, Any], after: dict[str, Any]) -> float | None:
+    """Return the share of all cores' time that the server's processes used between two samples; ``None`` when not seen."""
+    used = growth(before["server_cpu"], after["server_cpu"])
+    return None if used is None else used / max(1, sum(after["cpu"]) - sum(before["cpu"]))
 
 
 def _per_second(old: float | None, new: float | None, seconds: float) -> float | None:
@@ -399,6 +413,7 @@ def summarise(samples: list[dict[str, Any]], around: list[dict[str, Any]], cores
             **{name: shares[name] for name in ("user", "system", "iowait", "steal", "idle")},
             "busy_mean": shares["busy"],
             "busy_max": max(busy),
+            "server": server_share(first, last),
             "cores": cores,
             "run_queue_mean": sum(after["running"] for _, after in pairs) / len(pairs),
         },

@@ -26,6 +26,11 @@ EXACT_N = 40
 NORMAL = NormalDist()
 
 
+def _exp(power: float) -> float:
+    """Return e to ``power``, at most the largest number there is: the bound of an interval may lie beyond it."""
+    return math.exp(min(power, 709.0))
+
+
 def mean(values: Sequence[float]) -> float:
     """Return the arithmetic mean. ``ZeroDivisionError`` without values."""
     return math.fsum(values) / len(values)
@@ -54,7 +59,7 @@ def _beta_regularised(x: float, a: float, b: float) -> float:
     if x > (a + 1) / (a + b + 2):  # the fraction converges fast only below this point
         return 1.0 - _beta_regularised(1.0 - x, b, a)
     tiny = 1e-300
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
+    front = _exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
     c, d = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1) or tiny)
     fraction = d
     for m in range(1, 20000):
@@ -153,7 +158,7 @@ def summary(values: Sequence[float | None], level: float = 0.95, seed: int = 0) 
         return {"n": 0, **result, "ci_method": "none (n=0)", "spread_text": "spread: none (n=0)"}
     positive = min(data) > 0
     logs = [math.log(v) for v in data] if positive else data
-    back: Callable[[float], float] = math.exp if positive else float
+    back: Callable[[float], float] = _exp if positive else float
     result |= {"median": float(median(data)), "mean": mean(data), "min": min(data), "max": max(data), "cv": cv(data)}
     result |= {"location": back(mean(logs)), "location_name": "geometric mean" if positive else "mean"}
     if n == 1:
@@ -185,7 +190,7 @@ def ratio(values: Sequence[float | None], base: Sequence[float | None], level: f
         return {**result, "ci_method": "none (values of zero or below: ratio of means)"}
     log_a, log_b = [math.log(v) for v in a], [math.log(v) for v in b]
     difference = mean(log_a) - mean(log_b)
-    result["ratio"] = math.exp(difference)
+    result["ratio"] = _exp(difference)
     if min(len(a), len(b)) < 2:
         return {**result, "ci_method": "none (n=1)"}
     if min(len(a), len(b)) < BOOTSTRAP_N:
@@ -195,7 +200,7 @@ def ratio(values: Sequence[float | None], base: Sequence[float | None], level: f
     else:
         low, high = _bootstrap([log_a, log_b], level, seed)
         method = "bootstrap on logs"
-    return {**result, "ci_low": math.exp(low), "ci_high": math.exp(high), "ci_method": method}
+    return {**result, "ci_low": _exp(low), "ci_high": _exp(high), "ci_method": method}
 
 
 # Rank tests --------------------------------------------------------------------------------------------------------

@@ -5,9 +5,10 @@ One small function per rule. A rule returns one finding or ``None``, and calls `
 what is missing becomes a ``not_checked`` note, never silence. Severities and thresholds stand in ``findings.RULES``;
 ``docs/verdicts.md`` explains each rule.
 
-Context of a trial (keys may be missing or ``None``; shapes of measurement, progress and observation as in ``docs/artifacts.md``):
-``{workload, headline, parameters, measurement, progress, series, observation, driver_observation, driver_on_server, settings,
-checkpoint_timeout_s, cores, reset, target, storage}``. ``series``: rows of ``series.csv``. ``settings``: ``{name: value in base unit}``.
+Context of a trial (keys may be missing or ``None``; shapes of measurement, progress and observation as in ``schemas/trial.schema.json``):
+``{workload, headline, parameters, measurement, progress, series, observation, driver_observation, driver_on_server, one_kernel,
+settings, checkpoint_timeout_s, cores, reset, target, reproduces, storage}``. ``series``: rows of ``series.csv``. ``one_kernel``: server
+and driver count the same CPUs. ``settings``: ``{name: value in base unit}``. ``reproduces``: a published run, unscaled.
 ``storage``: ``{provisioned_iops, instance_max_iops, instance_baseline_iops, balance_min}`` of a cloud volume.
 """
 
@@ -20,7 +21,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import stats
-from ansible_collections.pgsizing.bench.plugins.module_utils.findings import RULES, finding
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import RULES, finding, term
 
 Finding = dict[str, Any]
 Context = dict[str, Any]
@@ -34,6 +35,8 @@ SERVER_ROOM = 0.8
 EXPECTED_LEAST = 20
 #: Samples of a series below which no drift is looked for.
 SAMPLES_LEAST = 12
+#: Seconds for which the rate is at least a multiple of what it was before, or after.
+MULTIPLE_LASTS_S = 5.0
 #: Chance of a drift of this kind in a series without one.
 DRIFT_P = 0.0005
 #: HammerDB's PostgreSQL driver draws a new order in 10 of 23 cases.
@@ -42,6 +45,8 @@ TPM_PER_NOPM = 2.3
 FOREIGN_TPM = 240.0
 #: What one client of a pgbench thread may wait for its turn between two transactions, per client of that thread.
 TURN_MS = 0.05
+#: A share of dead rows up to this is no bloat, however much larger than another one it may be.
+BLOAT_LEAST = 0.01
 WAL_SEGMENT = 16 * 2**20
 
 
@@ -105,7 +110,8 @@ def _parameter(trial: Context, name: str) -> Any:
 
 
 def _metric(trial: Context, name: str) -> float | None:
-    return ((_measurement(trial).get("metrics") or {}).get(name) or {}).get("value")
+    value = ((_measurement(trial).get("metrics") or {}).get(name) or {}).get("value")
+    return value if value is None or math.isfinite(value) else None
 
 
 def _headline(trial: Context) -> tuple[str | None, float | None]:
@@ -167,14 +173,19 @@ class Sample(NamedTuple):
     rate: float
 
 
+def _is_finite(value: Any) -> bool:
+    return value is not None and math.isfinite(value)
+
+
 def _samples(trial: Context) -> list[Sample]:
     """Return the progress samples in time order. ``NotObserved`` without any."""
-    rows = [s for s in trial.get("progress") or [] if s.get("tps") is not None and s.get("elapsed_s") is not None]
+    rows = [s for s in trial.get("progress") or [] if _is_finite(s.get("tps")) and _is_finite(s.get("elapsed_s"))]
     if not rows:
         raise NotObserved("progress samples")
     result, before = [], 0.0
     for row in sorted(rows, key=lambda r: r["elapsed_s"]):
-        interval = row.get("interval_s") or row["elapsed_s"] - before
+        given = row.get("interval_s")
+        interval = given if given and _is_finite(given) else row["elapsed_s"] - before
         result.append(Sample(row["elapsed_s"], interval, row["tps"]))
         before = row["elapsed_s"]
     return result
@@ -229,7 +240,7 @@ def no_result(trial: Context) -> Finding | None:
     name, value = _headline(trial)
     if value is not None or _over(trial):
         return None
-    return finding("no_result", f"the load generator gave no figure for {name or 'any metric'}", metric=name)
+    return finding("no_result", f"the load generator gave no figure for {term(name) if name else 'any metric'}", metric=name)
 
 
 @rule
@@ -242,7 +253,7 @@ def zero_result(trial: Context) -> Finding | None:
     if name == "nopm" and (_metric(trial, "tpm") or 0) > 0:
         hint = ": something else commits or rolls back; wrong database, altered schema or item count, or missing functions?"
     others = {other: _metric(trial, other) for other in _measurement(trial).get("metrics") or {} if other != name}
-    return finding("zero_result", f"{name} is {value:g}{hint}", metric=name, value=value, other_metrics=others)
+    return finding("zero_result", f"{term(name)} is {value:g}{hint}", metric=name, value=value, other_metrics=others)
 
 
 @rule
@@ -335,12 +346,12 @@ def tpm_nopm_ratio(trial: Context) -> Finding | None:
     """HammerDB counts transactions and new orders apart; their ratio is fixed by the driver's mix."""
     tpm, nopm = _metric(trial, "tpm"), _metric(trial, "nopm")
     generator = _measurement(trial).get("load_generator") or {}
-    if not tpm or not nopm or generator.get("name") not in (None, "hammerdb", "builtin"):
-        return None
+    if tpm is None or tpm < 0 or not nopm or nopm < 0 or generator.get("name") not in (None, "hammerdb", "builtin"):
+        return None  # a figure of zero or below is judged by zero_result
     if str(generator.get("database") or "PostgreSQL").lower() not in ("postgresql", "postgres"):  # the ratio is per database and driver
         return None
     minutes = (_duration(trial) or 60) / 60
-    chance = 3 * math.sqrt((TPM_PER_NOPM - 1) / (tpm * minutes))  # three standard errors of the drawn mix
+    chance = 3 * math.sqrt((TPM_PER_NOPM - 1) / (max(tpm, TPM_PER_NOPM * nopm) * minutes))  # three standard errors of the drawn mix
     ratio = tpm / nopm
     limit = max(RULES["tpm_nopm_ratio"].threshold or 0, chance)
     if ratio >= TPM_PER_NOPM * (1 - limit) and (tpm - FOREIGN_TPM) / nopm <= TPM_PER_NOPM * (1 + limit):
@@ -370,7 +381,7 @@ def rate_missed(trial: Context) -> Finding | None:
         if not target or reached is None or reached >= limit * target:
             continue
         if name == "tps":  # pgbench draws its start times: the count itself varies by its root
-            expected = target * _window(trial)
+            expected = max(1.0, target * _window(trial))
             if reached / target >= 1 - 3.3 / math.sqrt(expected):
                 continue
         missed.append({"metric": name, "target": target, "reached": reached, "ratio": reached / target})
@@ -447,15 +458,17 @@ def drift(trial: Context) -> Finding | None:
     change = f"{100 * evidence['change']:+.0f} % from the first to the last third"
     if _trends(rates, evidence):
         return finding("drift", f"the rate drifts: {change}", **evidence)
-    # One lasting step. Parts that hold less than two checkpoint cycles differ by nature, short ones by a neighbour's noise.
+    # One lasting step. Parts that hold less than two checkpoint cycles differ by nature, short ones by a neighbour's noise: by some, not by
+    # a multiple. That is another plan, another limit or a full cache.
     interval = window / len(rates)
-    part = 2 * (_checkpoint_timeout(trial) or 300.0)
-    step = stats.step(rates, math.ceil(part / interval)) if interval > 0 else None
-    if step and step["separation"] >= 0.95 and abs(step["after"] - step["before"]) > 0.25 * step["before"]:
-        at = samples[int(step["index"]) - 1].end
-        evidence |= {"at_s": at, "before": step["before"], "after": step["after"]}
-        levels = f"from {step['before']:,.1f} to {step['after']:,.1f}/s at second {at:.0f}"
-        return finding("drift", f"the rate steps {levels}: {change}", **evidence)
+    cycles = 2 * (_checkpoint_timeout(trial) or 300.0)
+    for part, factor in ((cycles, 1.25), (MULTIPLE_LASTS_S, 3.0)):
+        step = stats.step(rates, max(3, math.ceil(part / interval))) if interval > 0 else None
+        if step and step["separation"] >= 0.95 and max(step["before"], step["after"]) > factor * min(step["before"], step["after"]):
+            at = samples[int(step["index"]) - 1].end
+            evidence |= {"at_s": at, "before": step["before"], "after": step["after"]}
+            levels = f"from {step['before']:,.1f} to {step['after']:,.1f}/s at second {at:.0f}"
+            return finding("drift", f"the rate steps {levels}: {change}", **evidence)
     return None
 
 
@@ -517,11 +530,8 @@ def client_starved(trial: Context) -> Finding | None:
     server = _cpu(trial.get("observation"), "an observation of the server")
     busy, cores = need(server.get("busy_mean"), "an observation of the server"), server.get("cores") or trial.get("cores")
     driver = ((trial.get("driver_observation") or {}).get("cpu") or {}).get("busy_mean")
-    client, shared = _measurement(trial).get("client") or {}, bool(trial.get("driver_on_server"))
+    shared, used = bool(trial.get("driver_on_server")), client_cores(_measurement(trial).get("client"))
     threads = _parameter(trial, "threads") or _parameter(trial, "clients")
-    used = None  # cores that the load generator used
-    if client.get("wall_s") and client.get("cpu_user_s") is not None:
-        used = (client["cpu_user_s"] + (client.get("cpu_system_s") or 0)) / client["wall_s"]
     threads_full = used is not None and threads and used / threads >= THREAD_FULL
     # A full CPU is no evidence on a shared machine: it is what a closed loop is for.
     host_full = not shared and driver is not None and driver > (RULES["client_starved"].threshold or 0)
@@ -543,6 +553,40 @@ def client_starved(trial: Context) -> Finding | None:
         driver_busy=driver,
         server_busy=server_share,
     )
+
+
+@rule
+def other_load(trial: Context) -> Finding | None:
+    """Something that is not part of the trial worked on one of its hosts."""
+    one_kernel = bool(trial.get("driver_on_server") or trial.get("one_kernel"))
+    # HammerDB's CPU time holds its start and its ramp-up: at the most all of it fell into the window.
+    used = client_cores(_measurement(trial).get("client"), _measured_elapsed(trial))
+    driver = trial.get("driver_observation") or {}
+    if driver.get("cpu") and used is not None and not one_kernel and (found := _other_load("driver", driver, used)):
+        return found
+    cpu = _cpu(trial.get("observation"), "an observation of the server")
+    ours = need(cpu.get("server"), "the CPU time of the server's processes") * cpu["cores"]
+    if one_kernel:
+        ours += need(used, "the load generator's CPU time")
+    return _other_load("server", trial["observation"], ours)
+
+
+def _other_load(host: str, observation: dict[str, Any], ours: float) -> Finding | None:
+    """Judge the share of a host's CPU that was used beyond ``ours`` [cores], our observer and what the hypervisor took."""
+    cpu, cost = observation["cpu"], observation.get("cost") or {}
+    observer = cost["cpu_s"] / cost["wall_s"] if cost.get("wall_s") else 0.0
+    share = cpu["busy_mean"] - (cpu.get("steal") or 0.0) - (ours + observer) / cpu["cores"]
+    if share <= (RULES["other_load"].threshold or 0):
+        return None
+    text = f"other processes took {100 * share:.0f} % of the {host}'s CPU: the measurement had to do without it"
+    return finding("other_load", text, host=host, share=share, busy=cpu["busy_mean"], trial_cores=ours)
+
+
+def client_cores(client: dict[str, Any] | None, window_s: float | None = None) -> float | None:
+    """Return the cores that the load generator used: mean over its life, or the most that it can have been over a window of it."""
+    if not client or not client.get("wall_s") or client.get("cpu_user_s") is None:
+        return None
+    return float((client["cpu_user_s"] + (client.get("cpu_system_s") or 0)) / min(client["wall_s"], window_s or client["wall_s"]))
 
 
 @rule
@@ -652,6 +696,13 @@ def ramp_up_short(trial: Context) -> Finding | None:
 
 
 @rule
+def ramp_up_unfaithful(trial: Context) -> Finding | None:
+    """A reproduction stands beside published figures: what its method needs is no matter of taste there."""
+    short = ramp_up_short(trial) if trial.get("reproduces") else None
+    return short and finding("ramp_up_unfaithful", f"reproduction, not scaled: {short['message']}", **short["evidence"])
+
+
+@rule
 def branch_contention(trial: Context) -> Finding | None:
     """Every tpcb-like transaction updates one branch row; clients beyond their number wait for each other."""
     clients, scale = _parameter(trial, "clients"), _parameter(trial, "scale")
@@ -753,6 +804,7 @@ def _weakened(code: str, name: str, text: str) -> None:
 
 
 _weakened("fsync_off", "fsync", "not production-like, a crash destroys the data")
+_weakened("full_page_writes_off", "full_page_writes", "not production-like, a crash may leave torn pages, and less WAL is written")
 _weakened("synchronous_commit_off", "synchronous_commit", "a crash loses the last transactions")
 _weakened("autovacuum_off", "autovacuum", "not production-like, bloat and statistics are not kept up")
 
@@ -797,6 +849,24 @@ def judge_repeats(trials: Sequence[dict[str, Any]], better: str = "higher") -> l
     used = [t for t in trials if t.get("value") is not None and t.get("verdict") in ("valid", "suspect")]
     used.sort(key=lambda t: (t.get("position") or 0, t.get("repeat") or 0))
     return [f for f in (_spread(used), _trend(used), _cold_first_run(used, better)) if f]
+
+
+def judge_start(trials: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]]) -> list[Finding]:
+    """Return the finding on the state from which the trials of a variant and of the base started.
+
+    Both hold ``{dead, live, verdict}``: rows before the run, ``None`` where they were not counted.
+    """
+    shares = []
+    for side in (trials, base):
+        known = [t for t in side if t.get("verdict") in ("valid", "suspect") and t.get("dead") is not None and t.get("live")]
+        if not known:
+            return []
+        shares.append(median(t["dead"] / (t["dead"] + t["live"]) for t in known))
+    most, limit = max(shares), RULES["bloat_differs"].threshold or 0
+    if most <= BLOAT_LEAST or abs(shares[0] - shares[1]) <= limit * most:
+        return []
+    text = f"{100 * shares[0]:.1f} % of the rows were dead at the start, {100 * shares[1]:.1f} % with the base: they did not start alike"
+    return [finding("bloat_differs", text, share=shares[0], base_share=shares[1])]
 
 
 def _spread(trials: Sequence[dict[str, Any]]) -> Finding | None:

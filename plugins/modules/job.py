@@ -40,6 +40,11 @@ options:
   stdin:
     description: Text that the command reads from standard input. Without it, standard input is empty.
     type: str
+  stdin_dump:
+    description:
+      - A plain dump of C(pg_dump) that the command reads from standard input, without its owners and privileges, instead of O(stdin).
+      - When it cannot be restored so, that ends its input, the exit status is 1 at the least, and standard error says why.
+    type: path
   env:
     description:
       - Variables added to the environment. Nothing secret. C(PGPASSWORD) is refused, use O(secret_files) and C(PGPASSFILE).
@@ -149,8 +154,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -171,8 +177,11 @@ from ansible_collections.pgsizing.bench.plugins.module_utils.detached import (
     stop_runs,
     write_json,
 )
+from ansible_collections.pgsizing.bench.plugins.module_utils.plain_dump import cleaned
 
 TAIL_BYTES = 4096
+#: A dump is read by lines, and a long line in parts of this.
+PART_BYTES = 2**16
 POLL_BYTES = 65536
 OWN_FILES = ("job.json", "started.json", "result.json", "stdout", "stderr", "lock", "error")
 
@@ -234,11 +243,13 @@ def supervise(run_dir: Path, params: dict[str, Any], ready: Callable[[], None]) 
     with open(run_dir / "stdout", "wb") as out, open(run_dir / "stderr", "wb") as err, tempfile.TemporaryFile(dir=run_dir) as given:
         given.write((params["stdin"] or "").encode())
         given.seek(0)
+        dump = os.open(params["stdin_dump"], os.O_RDONLY) if params["stdin_dump"] else None
+        source, feed = (given.fileno(), None) if dump is None else os.pipe()
         floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         started, start = time.time(), time.monotonic()
         child = subprocess.Popen(
             params["argv"],
-            stdin=given,
+            stdin=source,
             stdout=out,
             stderr=err,
             cwd=params["chdir"] or run_dir,
@@ -246,6 +257,12 @@ def supervise(run_dir: Path, params: dict[str, Any], ready: Callable[[], None]) 
             start_new_session=True,
             preexec_fn=die_with_parent,
         )
+        feeder = None
+        if dump is not None and feed is not None:
+            os.close(source)
+            feeder = feed_dump(dump, feed, err)
+            os.close(dump)
+            os.close(feed)
     write_json(
         run_dir / "started.json",
         {
@@ -258,14 +275,14 @@ def supervise(run_dir: Path, params: dict[str, Any], ready: Callable[[], None]) 
         },
     )
     ready()
-    family = Family(child.pid, floor)
+    family = Family(child.pid, floor, feeder)
     stopped = family.wait(start + params["deadline"])
     elapsed = time.monotonic() - start
     family.end_rest()
     remove_secrets(run_dir)
     result = {
         **report(run_dir, "finished"),
-        "rc": family.rc,
+        "rc": family.rc or family.feeder_rc,
         "stopped": stopped,
         "started": started,
         "ended": started + elapsed,
@@ -275,12 +292,35 @@ def supervise(run_dir: Path, params: dict[str, Any], ready: Callable[[], None]) 
     write_json(run_dir / "result.json", result)
 
 
+def feed_dump(dump: int, pipe: int, err: BinaryIO) -> int:
+    """Write the dump for its reader in a process of its own, and return its pid. Its status is 1 when the dump cannot be restored."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end of the reader is the end of it, and no failure of its own
+        die_with_parent()
+        with os.fdopen(dump, "rb") as lines, os.fdopen(pipe, "wb") as stream:
+            for part in cleaned(iter(partial(lines.readline, PART_BYTES), b"")):
+                stream.write(part)
+        status = 0
+    except BrokenPipeError:
+        status = 0  # the reader has ended, and says why itself
+    except (OSError, ValueError) as error:
+        os.write(err.fileno(), f"dump: {error}\n".encode())
+    finally:
+        os._exit(status)
+
+
 class Family:
     """The command and its descendants, as their adoptive parent sees them."""
 
-    def __init__(self, pid: int, rss_floor_kb: int) -> None:
+    def __init__(self, pid: int, rss_floor_kb: int, feeder: int | None) -> None:
         self.pid = pid
         self.rc: int | None = None
+        self.feeder_rc = 0
+        self._feeder = feeder
         self._rss_floor_kb = rss_floor_kb
         self._user = self._system = 0.0
         self._waited_kb = self._seen_kb = 0
@@ -337,6 +377,8 @@ class Family:
                 return True
             if pid == self.pid:
                 self.rc = os.waitstatus_to_exitcode(status)
+            elif pid == self._feeder:
+                self.feeder_rc = os.waitstatus_to_exitcode(status)
             self._user += usage.ru_utime
             self._system += usage.ru_stime
             self._waited_kb = max(self._waited_kb, usage.ru_maxrss)
@@ -379,7 +421,7 @@ def run_state_under_lock(run_dir: Path) -> str:
 def launch(module: AnsibleModule, run_dir: Path, lock: int) -> None:
     """Write the run folder and start the supervisor, which keeps the lock."""
     params = module.params
-    described = {name: params[name] for name in ("id", "argv", "env", "chdir", "deadline", "experiment", "load")}
+    described = {name: params[name] for name in ("id", "argv", "stdin_dump", "env", "chdir", "deadline", "experiment", "load")}
     write_json(run_dir / "job.json", {**described, "secret_files": sorted(params["secret_files"])})
     for name, content in params["secret_files"].items():
         with open(os.open(run_dir / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
@@ -415,6 +457,7 @@ def main() -> None:
             "state": {"type": "str", "choices": ["started", "polled", "stopped"], "default": "started"},
             "argv": {"type": "list", "elements": "str"},
             "stdin": {"type": "str"},
+            "stdin_dump": {"type": "path"},
             "env": {"type": "dict", "default": {}},
             "chdir": {"type": "path"},
             "deadline": {"type": "float"},
@@ -425,6 +468,7 @@ def main() -> None:
             "stderr_offset": {"type": "int", "default": 0},
         },
         required_if=[("state", "started", ("argv", "deadline"))],
+        mutually_exclusive=[("stdin", "stdin_dump")],
         supports_check_mode=True,
     )
     params = module.params

@@ -97,6 +97,10 @@ lease:
       type: list
       elements: dict
       sample: [{"pid": 812, "port": 5432, "data_directory": "/var/lib/postgresql/15/main", "clients": 3}]
+    findings:
+      description: Both as findings for the trials of the experiment.
+      type: list
+      elements: dict
     jobs:
       description: Names of load jobs of this experiment that run; after a lost controller there may be some.
       type: list
@@ -134,6 +138,7 @@ from ansible_collections.pgsizing.bench.plugins.module_utils.detached import (
     unblock_signals,
     write_json,
 )
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding
 
 SERVERS = ("postgres", "postmaster", "edb-postgres")
 
@@ -489,6 +494,16 @@ class Lease:
         ]
         return f"a PostgreSQL server runs on {platform.node()} on {' and on '.join(servers)}"
 
+    def findings(self) -> list[dict[str, Any]]:
+        """Return what the trials of the experiment should tell of the host."""
+        found = []
+        if self.foreign:
+            found.append(finding("foreign_postmaster", f"{self.foreign_text()}, which is not ours", servers=self.foreign))
+        if self.taken_over:
+            text = "the lease of {experiment_id} on {host} was taken over: {reason}".format(host=platform.node(), **self.taken_over)
+            found.append(finding("lock_taken_over", text, **self.taken_over))
+        return found
+
     def refuse(self, lease: dict[str, Any]) -> NoReturn:
         """Fail because another experiment holds the host."""
         other = lease.get("experiment_id", "unknown")
@@ -515,6 +530,7 @@ class Lease:
             "holder": holder,
             "taken_over": self.taken_over,
             "foreign": self.foreign,
+            "findings": self.findings(),
             "jobs": [run_dir.name for run_dir in running_jobs(self.base_dir / "jobs", self.id, load_only=True)],
             "ended": ended,
         }

@@ -119,7 +119,8 @@ host:
     os: {description: Name and version of the operating system., type: str}
     architecture: {description: Machine architecture., type: str}
     virtualization: {description: Kind of virtual machine or container; C(none) on bare metal., type: str}
-    product: {description: What the firmware calls the machine; the instance type on AWS., type: str}
+    product: {description: What the firmware calls the machine., type: str}
+    instance_type: {description: "Instance type on EC2, as its firmware says; None elsewhere.", type: str}
     thp: {description: Mode of transparent huge pages., type: str}
     huge_pages: {description: "C(total), C(free), C(reserved) pages and C(size_bytes).", type: dict}
     governor: {description: CPU frequency governor., type: str}
@@ -170,7 +171,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -254,7 +255,7 @@ def host_facts(params: dict[str, Any]) -> dict[str, Any]:
     memory = dict(re.findall(r"^(\S+):\s+(\d+)", read("/proc/meminfo") or "", re.MULTILINE))
     names = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', read("/etc/os-release") or "", re.MULTILINE))
     packages = {read(path) for path in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/physical_package_id")}
-    product = " ".join(filter(None, (read(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name"))))
+    maker = {name: read(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")}
     return {
         "hostname": platform.node(),
         "machine_id": read("/etc/machine-id"),
@@ -269,7 +270,8 @@ def host_facts(params: dict[str, Any]) -> dict[str, Any]:
         "os": names.get("PRETTY_NAME"),
         "architecture": platform.machine(),
         "virtualization": virtualization(),
-        "product": product or None,
+        "product": " ".join(filter(None, maker.values())) or None,
+        "instance_type": pure.instance_type(**maker),
         "thp": chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
         "huge_pages": {
             "total": int(memory.get("HugePages_Total", 0)),
@@ -359,7 +361,7 @@ class Host:
         self.files = {name: os.open(f"/proc/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names}
 
     def sample(self) -> dict[str, Any]:
-        """Return a sample without its ``pg``."""
+        """Return a sample without its ``server_cpu`` and ``pg``."""
         now, clock = time.time(), time.monotonic()
         text = {name: self._read(descriptor) for name, descriptor in self.files.items()}
         return {
@@ -531,6 +533,9 @@ class Server:
         self.connection = connect(options, run_dir)
         self.before = self.snapshot()
         self.connection.query(f"PREPARE pgsizing_observe AS {pure.server_query(self.before['version_num'])}")
+        fields = process_stat(self.before["backend_pid"]) if self.is_local() else None
+        self.postmaster = int(fields[1]) if fields else None
+        self._cpu_ticks = 0
         self.lost_at: float | None = None
         self.errors: Counter[str] = Counter()
         self._questions: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -578,9 +583,22 @@ class Server:
         status = self.before["huge_pages_status"]
         if status in ("on", "off"):
             return bool(status == "on")
-        fields = process_stat(self.before["backend_pid"]) if self.is_local() else None
-        found = re.search(r"^HugetlbPages:\s+(\d+) kB", read(f"/proc/{fields[1]}/status") or "", re.MULTILINE) if fields else None
+        mapped = read(f"/proc/{self.postmaster}/status") if self.postmaster else None
+        found = re.search(r"^HugetlbPages:\s+(\d+) kB", mapped or "", re.MULTILINE)
         return int(found.group(1)) > 0 if found else None
+
+    def cpu_ticks(self) -> int | None:
+        """Return the clock ticks that all processes of a server on this host have used, those that ended among them."""
+        first = process_stat(self.postmaster) if self.postmaster else None
+        children = read(f"/proc/{self.postmaster}/task/{self.postmaster}/children") if first else None
+        if first is None or children is None:
+            return None
+        # utime, stime, cutime, cstime: the last two hold the children that ended
+        running = [fields for child in children.split() if (fields := process_stat(int(child)))]
+        ticks = sum(int(ticks) for fields in (first, *running) for ticks in fields[11:15])
+        # A process that ended and was not yet waited for, or that the kernel left out of its list, is missing for one sample.
+        self._cpu_ticks = max(self._cpu_ticks, ticks)
+        return self._cpu_ticks
 
     def export_statements(self, name: str, problems: list[str]) -> str | None:
         """Write pg_stat_statements of the database as CSV; return its path, ``None`` when the extension is not there."""
@@ -639,9 +657,7 @@ def watch(run_dir: Path, params: dict[str, Any], ready: Callable[[], None]) -> N
         cost = Cost(server)
         start = due = time.monotonic()
         while True:
-            sample = host.sample()
-            sample["pg"] = server.sample(patience) if server else None
-            file.write(json.dumps(sample) + "\n")
+            write_sample(file, host, server, patience)
             if due == start:
                 write_json(run_dir / "started.json", started)
                 ready()
@@ -652,9 +668,7 @@ def watch(run_dir: Path, params: dict[str, Any], ready: Callable[[], None]) -> N
                 stopped = "deadline"
             if stopped:
                 break
-        sample = host.sample()
-        sample["pg"] = server.sample(patience) if server else None
-        file.write(json.dumps(sample) + "\n")
+        write_sample(file, host, server, patience)
     result.update(state="finished", stopped=stopped, started=started["started"], ended=time.time(), cost=cost.total())
     if server:
         result["huge_pages_in_use"] = server.huge_pages_in_use() if not server.lost_at else None
@@ -665,6 +679,14 @@ def watch(run_dir: Path, params: dict[str, Any], ready: Callable[[], None]) -> N
     result["server_log"] = log.copy(run_dir / "server.log", problems)
     result["problems"] = problems
     write_json(run_dir / "result.json", result)
+
+
+def write_sample(file: IO[str], host: Host, server: Server | None, patience_s: float) -> None:
+    """Take one sample of host and server and add it to the series."""
+    sample = host.sample()
+    sample["server_cpu"] = server.cpu_ticks() if server else None
+    sample["pg"] = server.sample(patience_s) if server else None
+    file.write(json.dumps(sample) + "\n")
 
 
 def wait(until: float) -> str | None:

@@ -251,3 +251,30 @@ def test_check_mode_starts_and_stops_nothing(jobs: Path) -> None:
 def test_unusable_options_are_refused(jobs: Path, options: dict[str, Any]) -> None:
     start(jobs, "true", fails=True, **options)
     assert not jobs.exists()
+
+
+def test_a_dump_is_read_without_its_owners_and_one_that_is_cut_short_fails(jobs: Path, tmp_path: Path) -> None:
+    dump = tmp_path / "app.sql"
+    dump.write_text("SELECT 1;\nGRANT SELECT ON t TO x;\nCOPY t FROM stdin;\n" + "GRANT\n" * 50000 + "\\.\n")
+    start(jobs, "cat", stdin_dump=dump)
+    job = ended(jobs)
+    assert (job["rc"], job["stderr_tail"]) == (0, "")
+    assert Path(job["stdout"]).read_text() == dump.read_text().replace("GRANT SELECT ON t TO x;", "")
+    dump.write_text("COPY t FROM stdin;\n1\n")
+    run_module("job", id="t2", dir=jobs, argv=["cat"], stdin_dump=dump, deadline=60)
+    wait_for((jobs / "t2/result.json").exists)
+    result = json.loads((jobs / "t2/result.json").read_text())
+    assert (result["rc"], result["stderr_tail"]) == (1, "dump: line 3: it ends within the data of a table: it is cut short\n")
+
+
+@pytest.mark.parametrize("rc", [0, 3])
+def test_a_command_that_ends_before_its_dump_has_its_own_status(rc: int, jobs: Path, tmp_path: Path) -> None:
+    dump = tmp_path / "app.sql"
+    dump.write_text("SELECT 1;\n" * 500000)
+    start(jobs, f"head -n 1; exit {rc}", stdin_dump=dump)
+    job = ended(jobs)
+    assert (job["rc"], job["stdout_tail"], job["stderr_tail"]) == (rc, "SELECT 1;\n", "")
+
+
+def test_a_dump_that_is_not_there_starts_nothing(jobs: Path, tmp_path: Path) -> None:
+    assert "No such file" in start(jobs, "cat", stdin_dump=tmp_path / "none.sql", fails=True)["msg"]

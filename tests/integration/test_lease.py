@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -102,6 +104,7 @@ def test_c070_a_second_experiment_is_refused_and_told_how_to_go_on(base_dir: Pat
     refused = lease("e2", fails=True)
     assert "experiment e1" in refused["msg"]
     assert "-e resume=e1" in refused["msg"]
+    assert refused["msg"].endswith("run pgsizing.bench.release -e experiment_id=e1")
     assert (refused["lease"]["held"], refused["lease"]["holder"]) == (False, "e1")
     assert not lease("e2", state="released", stop=True)["changed"]
     assert state(base_dir)["experiment_id"] == "e1"
@@ -202,6 +205,15 @@ def test_a_keeper_that_is_told_to_end_stops_what_runs(base_dir: Path, lease: Lea
     assert (end["cause"], end["stopped"]["jobs"]) == ("terminated", ["load"])
 
 
+def test_a_keeper_whose_folder_was_removed_ends_and_leaves_nothing(base_dir: Path, lease: Lease) -> None:
+    lease()
+    keeper = state(base_dir)["keeper_pid"]
+    shutil.rmtree(base_dir)
+    base_dir.mkdir()  # as a new experiment would find it
+    wait_for(lambda: start_ticks(keeper) is None)
+    assert list(base_dir.iterdir()) == []
+
+
 def test_a_lease_without_keeper_is_taken_over_when_its_controller_is_gone_and_no_job_runs(
     base_dir: Path, lease: Lease, controller: subprocess.Popen[bytes]
 ) -> None:
@@ -217,6 +229,8 @@ def test_a_lease_without_keeper_is_taken_over_when_its_controller_is_gone_and_no
     assert not is_locked(base_dir / "host.lock")
     taken = lease("e2")
     assert taken["lease"]["taken_over"] == {"experiment_id": "e1", "reason": "its keeper and its controller are gone"}
+    (found,) = [f for f in taken["lease"]["findings"] if f["code"] == "lock_taken_over"]
+    assert "the lease of e1" in found["message"] and "its keeper and its controller are gone" in found["message"]
     assert state(base_dir)["experiment_id"] == "e2"
 
 
@@ -251,7 +265,9 @@ def test_a_server_that_is_not_ours_is_refused_unless_the_user_says_so(base_dir: 
         wait_for(lambda: our(cluster, lease(check=True)["lease"]["foreign"])["clients"] == 1)
         refused = lease(local=False, fails=True)
         assert f"port {cluster['port']} (1 clients" in refused["msg"]
+        assert f"a PostgreSQL server runs on {platform.node()} on port" in refused["msg"]
         assert "share_host" in refused["msg"]
+        assert f"port {cluster['port']} (" in next(f for f in refused["lease"]["findings"] if f["code"] == "foreign_postmaster")["message"]
         assert our(cluster, refused["lease"]["foreign"])["data_directory"] == cluster["data_dir"]
         assert not is_locked(base_dir / "host.lock")
         for accepted in ({"local": True}, {"local": False, "share_host": True}):

@@ -116,6 +116,7 @@ def test_a_load_is_seen_as_it_was(cluster: dict[str, Any], jobs: Path, environme
     assert sum(wait["share"] for wait in postgres["wait_events"]) == pytest.approx(1)
     assert postgres["backends_max"] == 2
     assert 0.2 < seen["cpu"]["busy_mean"] <= seen["cpu"]["busy_max"] <= 1
+    assert 0.1 < seen["cpu"]["server"] < seen["cpu"]["busy_mean"]
     assert sum(seen["cpu"][name] for name in ("user", "system", "iowait", "steal", "idle")) == pytest.approx(1)
     assert seen["disk"]["wal"] == "same as data"
     assert seen["disk"]["data"]["device"] == started["host"]["filesystems"]["data"]["disk"]

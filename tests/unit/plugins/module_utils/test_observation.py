@@ -153,16 +153,18 @@ def sample(second: float, **changes: Any) -> dict[str, Any]:
         "vm": {"swap_in": 0, "swap_out": 0, "oom_kills": 0},
         "disk": {"data": [0, 0, 0, 0, 0, 0, 0]},
         "net": [0, 0],
+        "server_cpu": None,
         "pg": None,
         **changes,
     }
 
 
 def test_a_row_of_the_series() -> None:
-    before = sample(10, cpu=[0] * 8, pg=server(wal_bytes=100, xact_commit=5, checkpoints_timed=1))
+    before = sample(10, cpu=[0] * 8, server_cpu=40, pg=server(wal_bytes=100, xact_commit=5, checkpoints_timed=1))
     after = sample(
         12,
         cpu=[100, 20, 60, 120, 40, 20, 20, 20],
+        server_cpu=140,
         vm={"swap_in": 0, "swap_out": 8192, "oom_kills": 0},
         disk={"data": [4, 80, 2, 6, 160, 18, 500]},
         net=[2000, 4000],
@@ -173,7 +175,7 @@ def test_a_row_of_the_series() -> None:
     row = pure.rates(before, after)
     assert list(row) == [name for name, _ in pure.COLUMNS]
     assert (row["ts"], row["interval_s"]) == (1012.0, 2)
-    assert [row[f"cpu_{name}"] for name in ("user", "system", "iowait", "steal", "idle")] == [0.3, 0.25, 0.1, 0.05, 0.3]
+    assert [row[f"cpu_{name}"] for name in ("user", "system", "iowait", "steal", "idle", "server")] == [0.3, 0.25, 0.1, 0.05, 0.3, 0.25]
     assert (row["data_reads_per_s"], row["data_writes_per_s"]) == (2, 3)
     assert (row["data_read_bytes_per_s"], row["data_write_bytes_per_s"]) == (40 * 512, 80 * 512)
     assert (row["data_read_await_ms"], row["data_write_await_ms"], row["data_await_ms"]) == (0.5, 3, 2)
@@ -182,6 +184,21 @@ def test_a_row_of_the_series() -> None:
     assert (row["network_receive_bytes_per_s"], row["network_transmit_bytes_per_s"], row["swap_out_bytes_per_s"]) == (1000, 2000, 4096)
     assert (row["commits_per_s"], row["wal_bytes_per_s"], row["checkpoints"], row["deadlocks"]) == (10, 500, 2, 1)
     assert (row["checkpoint_running"], row["backends"]) == (1, 9)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "product", "expected"),
+    [
+        ("Amazon EC2", "r5n.4xlarge", "r5n.4xlarge"),
+        ("Amazon EC2", "u-6tb1.metal", "u-6tb1.metal"),
+        ("Xen", "HVM domU", None),
+        ("Amazon EC2", None, None),
+        ("QEMU", "pc-i440fx-7.2", None),
+        (None, None, None),
+    ],
+)
+def test_the_instance_type_is_what_the_firmware_says(vendor: str | None, product: str | None, expected: str | None) -> None:
+    assert pure.instance_type(vendor, product) == expected
 
 
 def test_what_was_not_seen_is_none_and_not_zero() -> None:
@@ -227,7 +244,7 @@ def test_a_closing_sample_right_after_another_replaces_it() -> None:
 
 def test_means_are_over_the_time_and_not_over_the_rows() -> None:
     samples = [
-        sample(0, cpu=[0] * 8, disk={"data": [0] * 7}),
+        sample(0, cpu=[0] * 8, server_cpu=100, disk={"data": [0] * 7}),
         sample(
             1,
             cpu=[200, 0, 0, 0, 0, 0, 0, 0],
@@ -235,10 +252,16 @@ def test_means_are_over_the_time_and_not_over_the_rows() -> None:
             disk={"data": [100, 0, 100, 0, 0, 0, 1000]},
             mem={**SAMPLES[0]["mem"], "dirty": 99},
         ),
-        sample(4, cpu=[200, 0, 0, 600, 0, 0, 0, 0], disk={"data": [100, 0, 100, 0, 0, 0, 1000]}, mem={**SAMPLES[0]["mem"], "available": 7}),
+        sample(
+            4,
+            cpu=[200, 0, 0, 600, 0, 0, 0, 0],
+            server_cpu=260,
+            disk={"data": [100, 0, 100, 0, 0, 0, 1000]},
+            mem={**SAMPLES[0]["mem"], "available": 7},
+        ),
     ]
     summary = pure.summarise(samples, samples, cores=2)
-    assert summary["n"] == 2
+    assert (summary["n"], summary["cpu"]["server"]) == (2, 0.2)
     assert (summary["cpu"]["busy_mean"], summary["cpu"]["busy_max"], summary["cpu"]["run_queue_mean"], summary["cpu"]["cores"]) == (
         0.25,
         1.0,

@@ -341,3 +341,8 @@ def test_order_of_two_is_a_b_b_a():
 def test_order_of_more_depends_on_the_seed():
     names = list("abcdef")
     assert len({tuple(stats.order(names, 2, seed)) for seed in range(5)}) == 5
+
+
+def test_an_interval_beyond_all_numbers_ends_at_the_largest() -> None:
+    assert math.isfinite(stats.summary([1e-300, 1.0])["ci_high"])
+    assert math.isfinite(stats.ratio([1e-300, 1e300], [1.0, 1e300])["ci_high"])

@@ -48,7 +48,8 @@ def ordinary(**changes):
         },
         "progress": progress([3913 + 200 * math.sin(7 * i) for i in range(20)]),
         "observation": {
-            "cpu": {"steal": 0.01, "busy_mean": 0.97, "cores": 2},
+            "cpu": {"steal": 0.01, "busy_mean": 0.97, "cores": 2, "server": 0.83},
+            "cost": {"cpu_s": 0.04, "wall_s": 20.0},
             "disk": {"data": {"iops_p99": 900.0}},
             "huge_pages_in_use": False,
             "postgres": {
@@ -134,8 +135,13 @@ FIRES = [
     ("drift", {"progress": progress([4000.0 - 80 * i for i in range(20)])}),
     ("drift", {"progress": progress([2000.0 + 10 * i for i in range(120)])}),
     ("drift", {"progress": progress([4000.0] * 2000 + [2500.0] * 1600)}),
+    ("drift", {"progress": progress([300.0, 280.0, 310.0] * 17 + [2700.0] * 9)}),  # a plan that changed in mid-run
+    ("drift", {"progress": progress([4000.0] * 40 + [1300.0] * 20)}),
     ("throttled", {"observation.cpu.steal": 0.2}),
     ("throttled", {"driver_observation": {"cpu": {"steal": 0.3, "busy_mean": 0.5}}}),
+    ("other_load", {"observation.cpu.server": 0.68}),  # 0.96 - 0.68 - 0.125 of the load generator
+    ("other_load", {"observation.cpu.server": 0.75, "driver_on_server": False}),  # 0.21 that no load generator explains
+    ("other_load", {"driver_observation": {"cpu": {"busy_mean": 0.5, "steal": 0.0, "cores": 8}}, "driver_on_server": False}),
     (
         "client_starved",
         {
@@ -150,6 +156,7 @@ FIRES = [
     ("short_window", {}),
     ("saw_tooth", {"progress": progress([8000.0] * 120 + [3000.0] * 60 + [8000.0] * 120)}),
     ("ramp_up_short", {"parameters.ramp_up": 0, "parameters.warehouses": 100}),
+    ("ramp_up_unfaithful", {"parameters.ramp_up": 60, "parameters.warehouses": 100, "reproduces": True}),
     ("branch_contention", {"measurement.conditions.clients": 11}),
     ("warehouse_contention", {"parameters.warehouses": 4}),
     ("latency_outlier", {"measurement.latency.max": 2000.0}),
@@ -158,6 +165,7 @@ FIRES = [
     ("driver_on_server", {}),
     ("autovacuum_active", {"observation.postgres.autovacuum_workers_max": 2}),
     ("fsync_off", {"settings": {"fsync": False}}),
+    ("full_page_writes_off", {"settings": {"full_page_writes": "off"}}),
     ("synchronous_commit_off", {"settings": {"synchronous_commit": "off"}}),
     ("autovacuum_off", {"settings": {"autovacuum": "off"}}),
     ("huge_pages_unused", {"settings": {"huge_pages": "on"}}),
@@ -195,9 +203,16 @@ SILENT = [
     ("stall", {"progress": progress([4000.0] * 10 + [600.0] * 5 + [4000.0] * 5)}),  # a checkpoint's dip
     ("stall", {"progress": progress([0.0] * 20)}),  # zero_result
     ("drift", {"progress": progress([4000.0, 3000.0] * 10)}),
+    ("drift", {"progress": progress([4000.0] * 57 + [1300.0] * 3)}),  # a multiple, not for long
     ("drift", {"progress": progress([4000.0] * 1800 + [2500.0] * 300)}),  # a step shorter than two checkpoint cycles
     ("throttled", {"observation.cpu.steal": 0.05}),
     ("client_starved", {"observation.cpu.busy_mean": 1.0}),  # a closed loop fills the machine
+    ("other_load", {}),
+    ("other_load", {"observation.cpu.server": 0.68, "observation.cpu.steal": 0.1}),  # the hypervisor's: throttled
+    # a load generator's job of twice the window, as HammerDB's: its CPU time may all have been used in the window
+    ("other_load", {"observation.cpu.server": 0.70, "measurement.client": {"cpu_user_s": 5.0, "cpu_system_s": 0.0, "wall_s": 40.0}}),
+    ("other_load", {"observation.cpu.server": 0.75, "driver_on_server": False, "one_kernel": True}),  # containers on one kernel
+    ("other_load", {"driver_observation": {"cpu": {"busy_mean": 0.05, "steal": 0.0, "cores": 8}}, "driver_on_server": False}),
     ("balance_exhausted", {"storage": {"balance_min": 0.4}}),
     ("iops_burst", {"storage": {"instance_baseline_iops": 6000}}),
     ("iops_unusable", {"storage": {"provisioned_iops": 3000, "instance_max_iops": 18750}}),
@@ -232,11 +247,12 @@ def test_stays_silent(code, changes):
         ({"progress": progress([4000.0] * 5)}, {"drift"}),
         ({"progress": progress([4000.0] * 20, interval=10.0)}, {"stall"}),  # hides stalls of a few seconds
         ({"progress": progress([2.0] * 20)}, {"stall"}),
-        ({"observation": None}, {"server_restarted", "throttled", "client_starved", "autovacuum_active"}),
+        ({"observation": None}, {"server_restarted", "throttled", "client_starved", "other_load", "autovacuum_active"}),
         ({"observation.postgres": None}, {"server_restarted", "autovacuum_active"}),
-        ({"measurement.client": None}, {"client_starved"}),
+        ({"measurement.client": None}, {"client_starved", "other_load"}),
+        ({"observation.cpu.server": None}, {"other_load"}),
         ({"driver_on_server": False}, {"client_starved"}),
-        ({"settings": None}, {"fsync_off", "synchronous_commit_off", "autovacuum_off", "huge_pages_unused"}),
+        ({"settings": None}, {"fsync_off", "full_page_writes_off", "synchronous_commit_off", "autovacuum_off", "huge_pages_unused"}),
         ({"checkpoint_timeout_s": None}, {"short_window"}),
         ({"measurement.latency.max": None, "measurement.latency.p99_9": None}, {"latency_outlier"}),
         ({"settings": {"huge_pages": "on"}, "observation.huge_pages_in_use": None}, {"huge_pages_unused"}),
@@ -321,6 +337,34 @@ def test_a_report_that_came_late_hides_a_stall():
     assert found(ordinary(progress=samples), "stall")["evidence"]["at_s"] == 10.0
 
 
+@pytest.mark.parametrize(
+    ("dead", "base_dead", "fires"),
+    [(200, 100, True), (110, 100, False), (9, 0, False), (None, 100, False), (0, 100, True), (100, 200, True)],
+)
+def test_c083_bloat_at_the_start_must_be_alike(dead, base_dead, fires):
+    one, other = ([{"dead": d, "live": 900, "verdict": "valid"}] * 3 for d in (dead, base_dead))
+    assert [f["code"] for f in verdict.judge_start(one, other)] == (["bloat_differs"] if fires else [])
+    assert verdict.judge_start([], other) == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_no_number_is_no_result(value):
+    assert "no_result" in codes(ordinary(**{"measurement.metrics": {"tps": {"value": value}}, "measurement.findings": []}))
+
+
+def test_c032_a_short_ramp_up_is_a_note_but_where_a_method_is_reproduced():
+    own = ordinary(**{"parameters.ramp_up": 60, "parameters.warehouses": 100})
+    assert "ramp_up_short" in codes(own) and "ramp_up_unfaithful" not in codes(own)
+    assert "ramp_up_unfaithful" not in codes(ordinary(**{"parameters.ramp_up": 300, "parameters.warehouses": 100, "reproduces": True}))
+
+
+@pytest.mark.parametrize("key", ["tps", "elapsed_s", "interval_s"])
+def test_a_sample_without_a_number_spoils_no_rule(key):
+    rows = progress([4000.0] * 20)
+    rows[7] = {**rows[7], key: float("nan")}
+    assert {"stall", "drift", "saw_tooth"}.isdisjoint(codes(ordinary(progress=rows)))
+
+
 def test_c016_clients_over_branches():
     changes = {"scripts": None, "clients": 64, "scale": 1}
     trial = ordinary(**{"measurement.conditions": {}, "parameters": {**ordinary()["parameters"], **changes}})
@@ -330,7 +374,8 @@ def test_c016_clients_over_branches():
 
 
 @pytest.mark.parametrize(
-    ("tpm", "nopm", "fires"), [(157548, 68499, False), (337846, 141369, True), (622485, 270483, False), (1128086, 490532, False)]
+    ("tpm", "nopm", "fires"),
+    [(157548, 68499, False), (337846, 141369, True), (622485, 270483, False), (1128086, 490532, False), (0, 1000, True), (-7, -12, False)],
 )
 def test_c020_tpm_nopm(tpm, nopm, fires):
     trial = ordinary(**{"measurement.metrics": {"nopm": {"value": nopm}, "tpm": {"value": tpm}}, "parameters.duration": 1800})
@@ -397,8 +442,8 @@ def remote(client_cores, threads, server_busy, driver_busy):
     return ordinary(
         **{
             "driver_on_server": False,
-            "observation.cpu": {"busy_mean": server_busy, "steal": 0.0, "cores": 8},
-            "driver_observation": None if driver_busy is None else {"cpu": {"busy_mean": driver_busy, "steal": 0.0}},
+            "observation.cpu": {"busy_mean": server_busy, "steal": 0.0, "cores": 8, "server": server_busy},
+            "driver_observation": None if driver_busy is None else {"cpu": {"busy_mean": driver_busy, "steal": 0.0, "cores": 8}},
             "measurement.client": {"cpu_user_s": 20.0 * client_cores, "cpu_system_s": 0.0, "wall_s": 20.0},
             "measurement.conditions.threads": threads,
         }
@@ -436,7 +481,7 @@ def test_c085_without_samples_it_is_not_checked():
 )
 def test_c085_on_one_machine_only_a_full_thread_is_evidence(client_cores, threads, cores, busy, fires):
     client = {"cpu_user_s": 20.0 * client_cores, "cpu_system_s": 0.0, "wall_s": 20.0}
-    trial = ordinary(**{"measurement.client": client, "observation.cpu": {"busy_mean": busy, "steal": 0.0, "cores": cores}})
+    trial = ordinary(**{"measurement.client": client, "observation.cpu": {"busy_mean": busy, "steal": 0.0, "cores": cores, "server": busy}})
     trial["measurement"]["conditions"]["threads"] = threads
     assert ("client_starved" in codes(trial)) == fires
 
