@@ -10,9 +10,9 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding, worst
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding, term, worst
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import to_plain
-from ansible_collections.pgsizing.bench.plugins.module_utils.plan import cluster_name
+from ansible_collections.pgsizing.bench.plugins.module_utils.plan_estimate import cluster_name
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import trial_record
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import fetch, source
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import Store
@@ -235,7 +235,7 @@ def _reason(failure: dict[str, Any]) -> str:
 def _line(trial: dict[str, Any]) -> str:
     """One line for the terminal when a trial has ended."""
     head, deciding = trial["headline"], worst(trial["findings"])
-    figure = "no figure" if head["value"] is None else f"{head['metric']} {head['value']:.6g} {head['unit']}"
+    figure = "no figure" if head["value"] is None else f"{term(head['metric'])} {head['value']:.6g} {head['unit']}"
     return f"trial {trial['trial_id']}: {figure}, {trial['verdict']}" + (f": {deciding['message']}" if deciding else "")
 
 

@@ -8,34 +8,43 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import stats
-from ansible_collections.pgsizing.bench.plugins.module_utils.findings import SEVERITIES, VERDICTS
-from ansible_collections.pgsizing.bench.plugins.module_utils.verdict import judge_repeats
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import SEVERITIES, VERDICTS, term
+from ansible_collections.pgsizing.bench.plugins.module_utils.verdict import judge_repeats, judge_start
+from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import hammerdb
 
 USED = ("valid", "suspect")
 LATENCIES = ("average", "p50", "p95", "p99", "max")
+PERCENTILES = ("p50", "p90", "p95", "p99", "p99_9", "max")
+ALL_LATENCIES = ("average", "stddev", "min", *PERCENTILES)
+#: What a workload calls its scripts.
+SCRIPTS = {"tprocc": "transaction"}
+#: Metrics that count something else with another load generator: what says so.
+INCOMPARABLE = {"tpm": hammerdb.tpm_incomparable}
 UNITS = {"latency": "ms", "load_seconds": "s", "build_seconds": "s"}
 
 
 def summarise(experiment: dict[str, Any], trials: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the summary of an experiment as it stands; trials may be missing.
 
-    ``{experiment_id, headline: {metric, unit, better, base}, scaled, rows, comparisons, repeat_findings, published, findings,
-    findings_by_variant, differences, deviations, missing, environment}``:
+    ``{experiment_id, headline: {metric, unit, better, base}, script (what the workload calls one), scaled, rows, scripts, comparisons,
+    repeat_findings, published, findings, findings_by_variant, differences, deviations, missing, environment}``:
 
     rows: one per variant, ``{variant, base, n, n_valid, verdict (worst), verdicts: {verdict: count}, values, trials, median, mean,
     location, location_name, min, max, cv, ci_low, ci_high, ci_method, spread_text, latency: {average, p50, p95, p99, max}
-    (medians, ms), failed_pct, cost}``; ``n`` trials were recorded, ``n_valid`` of them are used.
+    (medians, ms), metrics, failed_pct, cost}``; ``n`` trials were recorded, ``n_valid`` of them are used. ``metrics``: the others than the
+    headline by name, ``{unit, n, median, spread_text}``.
     comparisons: as ``stats.compare_all``. repeat_findings: ``{variant: findings}``. findings: those of the plan.
     published: ``{variant, metric, unit, published, measured_median, n, spread_text, verdict, ratio, note, published_to_base,
     measured_to_base}``; ``verdict`` is ``None`` where no trial stands behind the figure (a load).
-    differences: ``{name, values: {variant: text}}``. missing: planned trials without result.
+    scripts: by variant and script, where a variant has several: ``{variant, script, n, share (of the transactions), latency}``, medians
+    over the used trials. differences: ``{name, values: {variant: text}}``. missing: planned trials without result.
     """
     plan = experiment["plan"]
     variants = plan["variants"]
@@ -43,6 +52,8 @@ def summarise(experiment: dict[str, Any], trials: Sequence[dict[str, Any]]) -> d
     by_variant = {v["name"]: [t for t in trials if t["variant"] == v["name"]] for v in variants}
     headline = _headline(plan, trials) | {"base": base}
     repeat_findings = {name: judge_repeats([_repeat(t) for t in own], headline["better"]) for name, own in by_variant.items()}
+    for name, own in by_variant.items():
+        repeat_findings[name] += judge_start([_repeat(t) for t in own], [_repeat(t) for t in by_variant[base]]) if name != base else []
     rows = [_row(name, name == base, own, repeat_findings[name]) for name, own in by_variant.items()]
     alpha = (plan.get("comparisons") or {}).get("alpha", stats.ALPHA)
     comparisons = stats.compare_all({row["variant"]: row["values"] for row in rows}, base, headline["better"], alpha)
@@ -52,9 +63,11 @@ def summarise(experiment: dict[str, Any], trials: Sequence[dict[str, Any]]) -> d
     return {
         "experiment_id": experiment["experiment_id"],
         "headline": headline,
+        "script": SCRIPTS.get(plan["workload"], "script"),
         "scaled": scaled,
         "end": journal.get("end"),
         "rows": rows,
+        "scripts": [row for name, own in by_variant.items() for row in _scripts(name, own)],
         "comparisons": comparisons,
         "alpha": alpha,
         "repeat_findings": {name: found for name, found in repeat_findings.items() if found},
@@ -89,11 +102,13 @@ def _value(trial: dict[str, Any]) -> float | None:
 
 
 def _repeat(trial: dict[str, Any]) -> dict[str, Any]:
-    observation = (trial.get("environment") or {}).get("observation") or {}
+    postgres = ((trial.get("environment") or {}).get("observation") or {}).get("postgres") or {}
     return {
         **{k: trial.get(k) for k in ("trial_id", "repeat", "position", "verdict")},
         "value": _value(trial),
-        "blks_read": (observation.get("postgres") or {}).get("blks_read"),
+        "blks_read": postgres.get("blks_read"),
+        "dead": postgres.get("dead_tuples_before"),
+        "live": postgres.get("live_tuples_before"),
     }
 
 
@@ -114,26 +129,66 @@ def _row(name: str, base: bool, trials: Sequence[dict[str, Any]], repeat_finding
         "values": values,
         "trials": [{**{k: t.get(k) for k in ("trial_id", "repeat", "verdict")}, "value": t["headline"]["value"]} for t in trials],
         **figures,
-        "latency": {k: _median((t.get("latency") or {}).get(k) for t in used) for k in LATENCIES},
-        "failed_pct": _median((t.get("counts") or {}).get("failed_pct") for t in used),
+        "latency": {k: median_of((t.get("latency") or {}).get(k) for t in used) for k in LATENCIES},
+        "metrics": _metrics(used),
+        "failed_pct": median_of((t.get("counts") or {}).get("failed_pct") for t in used),
         "cost": next((t["cost"] for t in used if t.get("cost")), None),
     }
+
+
+def _metrics(used: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    result = {}
+    names = dict.fromkeys(name for t in used for name in t.get("metrics") or {} if name != t["headline"]["metric"])
+    for name in names:
+        found = [m for t in used if (m := (t.get("metrics") or {}).get(name)) and m["value"] is not None]
+        values = stats.summary([m["value"] for m in found])
+        if found:
+            result[name] = {"unit": found[0]["unit"], "n": len(found), **{k: values[k] for k in ("median", "spread_text")}}
+    return result
+
+
+def _scripts(variant: str, trials: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each script of a variant that has several (the transactions of TPROC-C), in their order."""
+    parts: dict[str, list[tuple[float | None, dict[str, Any]]]] = {}
+    for trial in trials:
+        scripts = (trial.get("latency") or {}).get("scripts") or [] if trial["verdict"] in USED else []
+        total = sum(s.get("transactions") or 0 for s in scripts)
+        for script in scripts:
+            parts.setdefault(script["name"], []).append(((script.get("transactions") or 0) / total if total else None, script))
+    if len(parts) < 2:
+        return []
+    return [
+        {
+            "variant": variant,
+            "script": name,
+            "n": len(found),
+            "share": median_of(share for share, _ in found),
+            "latency": {k: median_of(script.get(k) for _, script in found) for k in ALL_LATENCIES},
+        }
+        for name, found in parts.items()
+    ]
 
 
 def _verdict_of(finding: dict[str, Any]) -> str:
     return VERDICTS[SEVERITIES.index(finding["severity"])]
 
 
-def _median(values: Iterable[float | None]) -> float | None:
+def median_of(values: Iterable[float | None]) -> float | None:
+    """Return the median of the values that are there, ``None`` without any."""
     present = [v for v in values if v is not None]
     return float(median(present)) if present else None
 
 
 def _findings(trials: Sequence[dict[str, Any]], repeat_findings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the findings of a variant, worst first, each once with the trials that have it; ``message`` is the first one's."""
+    """Return the findings of a variant, worst first, each once with the trials that have it.
+
+    ``message`` is the first trial's where each has one finding of the code, which differ in their figures; a code that a trial has
+    more than once (settings, lines of output) stands once for each message.
+    """
+    several = {code for t in trials for code, n in Counter(f["code"] for f in t["findings"]).items() if n > 1} | {"not_checked"}
     merged: dict[str, dict[str, Any]] = {}
     for finding, trial_id in [*((f, None) for f in repeat_findings), *((f, t["trial_id"]) for t in trials for f in t["findings"])]:
-        key = finding["code"] if finding["code"] != "not_checked" else finding["message"]
+        key = finding["message"] if finding["code"] in several else finding["code"]
         row = merged.setdefault(key, {**{k: finding[k] for k in ("code", "severity", "message")}, "trials": []})
         if trial_id and trial_id not in row["trials"]:
             row["trials"].append(trial_id)
@@ -171,18 +226,23 @@ def _text(value: Any) -> str:
 def _published(
     experiment: dict[str, Any], by_variant: dict[str, list[dict[str, Any]]], rows: Sequence[dict[str, Any]], base: str, scaled: bool
 ) -> list[dict[str, Any]]:
-    figures = (experiment["plan"].get("published") or {}).get("figures") or []
+    figures = _figures(experiment["plan"], base)
     verdicts = {row["variant"]: row["verdict"] for row in rows}
     result = []
     for figure in figures:
-        metric, variant = _metric(figure), figure.get("variant") or base
+        metric, variant = _metric(figure), figure["variant"]
         sample, notes = _sample(experiment, by_variant, variant, metric)
         judged = bool(sample) and not notes
         of_base = _sample(experiment, by_variant, base, metric)[0]
-        measured, measured_base = _median(sample), _median(of_base)
-        published_base = next((f["value"] for f in figures if _metric(f) == metric and (f.get("variant") or base) == base), None)
+        measured = median_of(sample)
+        published_base = next((f["value"] for f in figures if _metric(f) == metric and f["variant"] == base), None)
         other = variant != base
         ratio = measured / figure["value"] if measured is not None and figure["value"] and not scaled else None
+        apart = _incomparable(metric, by_variant.get(variant, []), None, published=experiment["plan"]["published"]) if ratio else None
+        apart_base = _incomparable(metric, by_variant.get(variant, []), by_variant.get(base, [])) if other else None
+        ratio = None if apart else ratio
+        to_base = stats.ratio(sample, of_base)["ratio"] if other and not apart_base else None  # as the comparison of the variants has it
+        notes += list(dict.fromkeys(reason for reason in (apart, apart_base) if reason))
         if measured is None:
             notes.append("not measured")
         result.append(
@@ -198,10 +258,54 @@ def _published(
                 "ratio": ratio,
                 "note": "; ".join((["shape only"] if scaled else []) + notes) or None,
                 "published_to_base": figure["value"] / published_base if other and published_base else None,
-                "measured_to_base": measured / measured_base if other and measured is not None and measured_base else None,
+                "measured_to_base": to_base,
             }
         )
     return result
+
+
+def _figures(plan: dict[str, Any], base: str) -> list[dict[str, Any]]:
+    """Return the published figures, each with the planned variant that it belongs to.
+
+    It is named in the figure, or is the one of the figure's size: a single ``size=small`` is no axis, and its variant has another
+    name. Where some of the published sizes are planned, figures of the others are left out.
+    """
+    figures = (plan.get("published") or {}).get("figures") or []
+    names = [v["name"] for v in plan["variants"]]
+    planned = {v["size"] for v in plan["variants"] if v.get("size")}
+    chosen = planned & {f.get("size") for f in figures}
+    result = []
+    for figure in figures:
+        if chosen and figure.get("size") and figure["size"] not in chosen:
+            continue
+        name = figure.get("variant") or base
+        if name not in names and figure.get("size"):
+            same = [v for v in plan["variants"] if v.get("size") == figure["size"]]
+            plain = [v for v in same if not set(v.get("differs") or {}) - {"size"}]
+            name = next((v["name"] for v in plain or (same if len(same) == 1 else [])), name)
+        result.append({**figure, "variant": name})
+    return result
+
+
+def _incomparable(
+    metric: str, trials: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]] | None, published: dict[str, Any] | None = None
+) -> str | None:
+    """Return why a metric of these trials must not be set against that of others, or of a published run; ``None`` when it may."""
+    check = INCOMPARABLE.get(metric)
+    other: dict[str, Any] | None
+    one = next((_generator(t) for t in trials if t["verdict"] in USED), None)
+    if published is not None:
+        said = str((published.get("conditions") or {}).get("load_generator") or "")  # such as "HammerDB 4.0"
+        found = re.match(r"(?P<name>[A-Za-z]*)\W*(?:v?(?P<version>\d[\d.]*))?", said)
+        other = {key: value or None for key, value in found.groupdict().items()} if found else {}
+    else:
+        other = next((_generator(t) for t in others or () if t["verdict"] in USED), None)
+    return check(one, other) if check and one is not None and other is not None else None
+
+
+def _generator(trial: dict[str, Any]) -> dict[str, Any]:
+    generator, conditions = trial.get("load_generator") or {}, trial.get("conditions") or {}
+    return {**{k: generator.get(k) for k in ("name", "version", "database")}, "storedprocs": conditions.get("storedprocs")}
 
 
 def _metric(figure: dict[str, Any]) -> str:
@@ -254,15 +358,20 @@ def figure(value: float | None) -> str:
     return f"{value:.4g}"
 
 
-def _interval(row: dict[str, Any]) -> str:
+def percentile_name(key: str) -> str:
+    """``p99_9`` -> ``p99.9``."""
+    return key.replace("_", ".")
+
+
+def interval_text(row: dict[str, Any]) -> str:
     return "-" if row["ci_low"] is None else f"{figure(row['ci_low'])} to {figure(row['ci_high'])}"
 
 
-def _count(row: dict[str, Any]) -> str:
+def count_text(row: dict[str, Any]) -> str:
     return str(row["n"]) if row["n"] == row["n_valid"] else f"{row['n_valid']} of {row['n']}"
 
 
-def _verdicts(row: dict[str, Any]) -> str:
+def verdict_text(row: dict[str, Any]) -> str:
     """The worst verdict, with the count of each when they differ; a rate is not shown without its share of failures."""
     if row["verdict"] is None:
         return "not run"
@@ -272,7 +381,7 @@ def _verdicts(row: dict[str, Any]) -> str:
     return text + (f", {row['failed_pct']:.2f} % failed" if row["failed_pct"] else "")
 
 
-def _unit(unit: str | None) -> str:
+def in_unit(unit: str | None) -> str:
     return f" [{unit}]" if unit else ""
 
 
@@ -291,15 +400,24 @@ def comparison_text(comparison: dict[str, Any]) -> str:
     return f"{start}{c['ratio']:.3f} times{interval}, {c['conclusion']} (p = {c['p']:.3g}{adjusted})"
 
 
-def _ratio(value: float | None) -> str:
+def metrics_text(row: dict[str, Any]) -> str:
+    """Return the other metrics of a variant: medians, each with its unit and spread."""
+    return "; ".join(f"{term(name)} {figure(m['median'])} {m['unit']} ({m['spread_text']})" for name, m in row["metrics"].items())
+
+
+def share_text(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def ratio_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _published_figure(row: dict[str, Any]) -> str:
+def published_text(row: dict[str, Any]) -> str:
     return f"{row['published']:,}"  # to its last digit
 
 
-def _missing_text(trial: dict[str, Any]) -> str:
+def missing_text(trial: dict[str, Any]) -> str:
     return f"{trial['id']}: {trial['state']}" + (f": {trial['message']}" if trial["message"] else "")
 
 
@@ -311,15 +429,26 @@ def text_table(summary: dict[str, Any], width: int = 100) -> str:
     head = summary["headline"]
     columns = [
         ("variant", [row["variant"] for row in summary["rows"]], "<"),
-        ("n", [_count(row) for row in summary["rows"]], ">"),
-        (f"{head['metric']}, median{_unit(head['unit'])}", [figure(row["median"]) for row in summary["rows"]], ">"),
-        ("95 % CI", [_interval(row) for row in summary["rows"]], ">"),
+        ("n", [count_text(row) for row in summary["rows"]], ">"),
+        (f"{term(head['metric'])}, median{in_unit(head['unit'])}", [figure(row["median"]) for row in summary["rows"]], ">"),
+        ("95 % CI", [interval_text(row) for row in summary["rows"]], ">"),
         ("spread", [row["spread_text"] for row in summary["rows"]], "<"),
         ("latency avg [ms]", [figure(row["latency"]["average"]) for row in summary["rows"]], ">"),
         ("p99 [ms]", [figure(row["latency"]["p99"]) for row in summary["rows"]], ">"),
-        ("verdict", [_verdicts(row) for row in summary["rows"]], "<"),
+        ("verdict", [verdict_text(row) for row in summary["rows"]], "<"),
     ]
     lines = _aligned(_fitted(columns, width, ("p99 [ms]", "latency avg [ms]", "95 % CI")))
+    others = [f"{row['variant']}: {metrics_text(row)}" for row in summary["rows"] if row["metrics"]]
+    lines += ["", *_wrapped(others, width)] if others else []
+    if summary["scripts"] and len(summary["rows"]) <= 2:  # with more variants the report has them
+        scripts = summary["scripts"]
+        columns = [
+            ("variant", [r["variant"] for r in scripts], "<"),
+            (summary["script"], [r["script"] for r in scripts], "<"),
+            ("share", [share_text(r["share"]) for r in scripts], ">"),
+            *((f"{k} [ms]", [figure(r["latency"][k]) for r in scripts], ">") for k in LATENCIES),
+        ]
+        lines += ["", *_aligned(_fitted(columns, width, ("p50 [ms]", "share")))]
     if summary["comparisons"]:
         lines += ["", *_wrapped(map(comparison_text, summary["comparisons"]), width)]
     if summary["published"]:
@@ -327,17 +456,17 @@ def text_table(summary: dict[str, Any], width: int = 100) -> str:
         lines += ["", "published and measured" + (" (scaled run: shape only)" if summary["scaled"] else "")]
         columns = [
             ("variant", [r["variant"] for r in rows], "<"),
-            ("metric", [f"{r['metric']}{_unit(r['unit'])}" for r in rows], "<"),
-            ("published", [_published_figure(r) for r in rows], ">"),
+            ("metric", [f"{term(r['metric'])}{in_unit(r['unit'])}" for r in rows], "<"),
+            ("published", [published_text(r) for r in rows], ">"),
             ("measured", [figure(r["measured_median"]) for r in rows], ">"),
-            ("ratio", [_ratio(r["ratio"]) for r in rows], ">"),
+            ("ratio", [ratio_text(r["ratio"]) for r in rows], ">"),
             ("spread", [r["spread_text"] for r in rows], "<"),
             ("verdict", [r["verdict"] or ("not measured" if r["measured_median"] is None else "not judged") for r in rows], "<"),
         ]
         lines += _aligned(_fitted(columns, width, ("ratio",)))
         lines += _wrapped(
             (
-                f"{r['variant']} to base, {r['metric']}: published {r['published_to_base']:.3f}, measured {r['measured_to_base']:.3f}"
+                f"{r['variant']} to base, {term(r['metric'])}: published {r['published_to_base']:.3f}, measured {r['measured_to_base']:.3f}"
                 for r in rows
                 if r["published_to_base"] is not None and r["measured_to_base"] is not None
             ),
@@ -354,7 +483,7 @@ def text_table(summary: dict[str, Any], width: int = 100) -> str:
     notes = dict.fromkeys(f["code"] for f in found if f["severity"] == "note")
     lines += ["", *_wrapped([f"notes: {', '.join(notes)}"], width)] if notes else []
     if summary["missing"]:
-        lines += ["", *_wrapped((f"not measured: {_missing_text(t)}" for t in summary["missing"]), width)]
+        lines += ["", *_wrapped((f"not measured: {missing_text(t)}" for t in summary["missing"]), width)]
     return "\n".join(lines)
 
 
@@ -383,170 +512,3 @@ def _aligned(columns: Sequence[Column]) -> list[str]:
     widths = [max(map(len, [title, *cells])) for title, cells, _ in columns]
     lines = [[title for title, _, _ in columns], *([cells[i] for _, cells, _ in columns] for i in range(len(columns[0][1])))]
     return ["  ".join(f"{cell:{columns[i][2]}{widths[i]}}" for i, cell in enumerate(line)).rstrip() for line in lines]
-
-
-# report.md ---------------------------------------------------------------------------------------------------------
-
-
-def _markdown_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    def line(cells: Iterable[Any]) -> str:
-        return "| " + " | ".join(str(c).replace("|", "\\|").replace("\n", " ") for c in cells) + " |"
-
-    return [line(titles), line("---" for _ in titles), *map(line, rows), ""]
-
-
-def markdown(summary: dict[str, Any], experiment: dict[str, Any]) -> str:
-    """Return ``report.md``: the same content as the HTML report, without pictures."""
-    plan, head = experiment["plan"], summary["headline"]
-    lines = [f"# {experiment['experiment_id']}", "", *_about(summary, plan)]
-    lines += ["## Result", "", *_result_table(summary)]
-    if summary["comparisons"]:
-        lines += ["## Comparisons", ""]
-        lines += [f"- {comparison_text(c)}" for c in summary["comparisons"]]
-        lines += [
-            "",
-            f"Ratios are of geometric means of {head['metric']}; {head['better']} is better. Two-sided rank test, Holm's correction, ",
-        ]
-        lines[-1] += f"alpha = {summary['alpha']:g}. A difference that is not shown may still exist."
-        lines += [""]
-    if plan.get("published"):
-        lines += _published_section(summary, plan["published"])
-    lines += ["## Findings", ""]
-    for title, found in [("plan", summary["findings"]), *summary["findings_by_variant"].items()]:
-        lines += [f"### {title}", "", *(_finding_line(f) for f in found), ""] if found else []
-    if summary["missing"]:
-        lines += ["### not measured", "", *(f"- {_missing_text(t)}" for t in summary["missing"]), ""]
-    if summary["differences"]:
-        names = [row["variant"] for row in summary["rows"]]
-        lines += ["## What differs between the variants", ""]
-        lines += _markdown_table(["", *names], ([d["name"], *(d["values"][n] for n in names)] for d in summary["differences"]))
-    lines += [*_environment(summary, plan), *_repeat_section(experiment)]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _about(summary: dict[str, Any], plan: dict[str, Any]) -> list[str]:
-    where = plan.get("where") or {}
-    recorded = sum(row["n"] for row in summary["rows"])
-    lines = [f"{plan['workload']} by {plan.get('load_generator')}; {where.get('reason') or plan.get('size')}", ""]
-    lines += [
-        f"{recorded} of {recorded + len(summary['missing'])} trials recorded. Reset: {plan.get('reset')}, cache: {plan.get('cache')}.",
-        "",
-    ]
-    if summary["end"] and summary["end"].get("state") != "finished":
-        lines += [f"**{summary['end']['state']}**: {summary['end'].get('cause') or 'no cause recorded'}", ""]
-    if plan.get("scaling"):
-        lines += ["**Scaled run, shape only**: its variants may be compared with each other, never with a published figure.", ""]
-        lines += _markdown_table(["scaled", "from", "to"], ([s["name"], s["from"], s["to"]] for s in plan["scaling"]))
-    return lines
-
-
-def _result_table(summary: dict[str, Any]) -> list[str]:
-    head = summary["headline"]
-    titles = ["variant", "n", f"{head['metric']}, median{_unit(head['unit'])}", "95 % CI", "mean", "min to max", "spread"]
-    titles += [f"latency {k} [ms]" for k in LATENCIES] + ["verdict"]
-    rows = [
-        [
-            row["variant"] + (" (base)" if row["base"] and len(summary["rows"]) > 1 else ""),
-            _count(row),
-            figure(row["median"]),
-            _interval(row),
-            figure(row["mean"]),
-            f"{figure(row['min'])} to {figure(row['max'])}",
-            row["spread_text"],
-            *(figure(row["latency"][k]) for k in LATENCIES),
-            _verdicts(row),
-        ]
-        for row in summary["rows"]
-    ]
-    methods = sorted({f"{row['location_name']}, {row['ci_method']}" for row in summary["rows"] if row["ci_low"] is not None})
-    lines = _markdown_table(titles, rows)
-    lines += [f"95 % CI: {'; '.join(methods)}. Latencies are medians of the trials' figures.", ""] if methods else []
-    unused = [t for row in summary["rows"] for t in row["trials"] if t["verdict"] not in USED]
-    if unused:
-        lines += ["Not in the figures above:", ""]
-        lines += _markdown_table(["trial", "verdict", "figure"], ([t["trial_id"], t["verdict"], figure(t["value"])] for t in unused))
-    return lines
-
-
-def _published_section(summary: dict[str, Any], published: dict[str, Any]) -> list[str]:
-    lines = ["## Published and measured", "", f"{published.get('title')}: {published.get('source')}", ""]
-    titles = ["variant", "metric", "published", "measured, median", "measured / published", "n", "spread", "verdict"]
-    titles += ["to base, published", "to base, measured", ""]
-    rows = (
-        [
-            r["variant"],
-            f"{r['metric']}{_unit(r['unit'])}",
-            _published_figure(r),
-            figure(r["measured_median"]),
-            _ratio(r["ratio"]),
-            r["n"],
-            r["spread_text"],
-            r["verdict"] or "-",
-            _ratio(r["published_to_base"]),
-            _ratio(r["measured_to_base"]),
-            r["note"] or "",
-        ]
-        for r in summary["published"]
-    )
-    lines += _markdown_table(titles, rows)
-    if summary["deviations"]:
-        lines += ["### Deviations", ""]
-        lines += _markdown_table(["what", "published", "here"], ([d["what"], d["published"], d["here"]] for d in summary["deviations"]))
-    return lines
-
-
-def _finding_line(finding: dict[str, Any]) -> str:
-    trials = finding.get("trials")
-    return f"- {finding['severity']} `{finding['code']}`: {finding['message']}" + (f" ({', '.join(trials)})" if trials else "")
-
-
-def _environment(summary: dict[str, Any], plan: dict[str, Any]) -> list[str]:
-    environment = summary["environment"] or {}
-    lines = ["## Environment", ""]
-    rows: list[list[Any]] = []
-    for role in ("server", "driver"):
-        host = environment.get(role) or {}
-        rows += [[role, *fact] for fact in _facts(host)]
-    postgres = environment.get("postgres") or {}
-    rows += [["PostgreSQL", "version", postgres["version"]]] if postgres.get("version") else []
-    rows += [["PostgreSQL", f"initdb {k}", v] for k, v in (postgres.get("initdb") or {}).items()]
-    lines += _markdown_table(["", "", ""], rows) if rows else ["not recorded", ""]
-    differing = {d["name"] for d in summary["differences"]}
-    shared = [s for s in (plan["variants"][0].get("settings") or []) if s["name"] not in differing]
-    if shared:
-        lines += ["### Settings of every variant", ""]
-        lines += _markdown_table(["setting", "value", "from"], ([s["name"], s["text"], s.get("reason") or s["origin"]] for s in shared))
-    return lines
-
-
-def _facts(value: dict[str, Any], prefix: str = "") -> list[list[Any]]:
-    """Return nested facts as rows ``[name, value]``; missing ones are left out."""
-    rows: list[list[Any]] = []
-    for key, content in value.items():
-        name = f"{prefix}{key.replace('_', ' ')}"
-        if isinstance(content, dict):
-            rows += _facts(content, f"{name} ")
-        elif content not in (None, "", []):
-            rows.append([name, content if isinstance(content, (str, int, float)) else json.dumps(content, ensure_ascii=False)])
-    return rows
-
-
-def _repeat_section(experiment: dict[str, Any]) -> list[str]:
-    again = repeat_command(experiment)
-    return ["## How to repeat it", "", f"With {again['with']}:", "", "```sh", again["command"], "```", ""]
-
-
-def repeat_command(experiment: dict[str, Any]) -> dict[str, str]:
-    """Return ``{with, command}``: the version that was used, and the command that asks for the same experiment."""
-    collection = experiment.get("collection") or {}
-    words, structured = ["ansible-playbook", "benchmark.yml"], {}
-    for name, value in experiment["plan"]["inputs"].items():
-        if isinstance(value, (str, int, float)) and not isinstance(value, bool) and re.fullmatch(r"[\w.:/,+-]+", str(value)):
-            words += ["-e", f"{name}={value}"]
-        else:
-            structured[name] = value
-    words += ["-e", json.dumps(structured, ensure_ascii=False)] if structured else []
-    version = f"pgsizing.bench {collection.get('version')}" + (
-        f", commit {collection['git_commit']}" if collection.get("git_commit") else ""
-    )
-    return {"with": version, "command": shlex.join(words)}

@@ -12,22 +12,25 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from ansible_collections.pgsizing.bench.plugins.module_utils.findings import RULES, SEVERITIES
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import RULES, SEVERITIES, term
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import dump_json, to_plain
 from ansible_collections.pgsizing.bench.plugins.module_utils.plan_text import duration
+from ansible_collections.pgsizing.bench.plugins.module_utils.report_markdown import markdown, repeat_command
+from ansible_collections.pgsizing.bench.plugins.module_utils.report_tables import actual, facts, latencies, settings, statements
 from ansible_collections.pgsizing.bench.plugins.module_utils.summary import (
+    ALL_LATENCIES,
     USED,
     comparison_text,
     figure,
-    markdown,
-    repeat_command,
+    metrics_text,
+    percentile_name,
+    share_text,
     summarise,
 )
 from ansible_collections.pgsizing.bench.plugins.module_utils.units import human_size
@@ -35,9 +38,8 @@ from ansible_collections.pgsizing.bench.plugins.plugin_utils import report_chart
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import Store, write_atomic
 
 TEMPLATES = Path(__file__).parent / "templates"
-LATENCIES = ("average", "stddev", "min", *charts.PERCENTILES)
 TRIAL_COLUMNS = ("experiment_id", "trial_id", "variant", "repeat", "position", "state", "verdict", "metric", "value", "unit", "better")
-COUNTS = ("processed", "failed", "failed_pct", "retried", "skipped", "late")
+COUNTS = ("processed", "failed", "failed_pct", "serialization_failures", "deadlock_failures", "retried", "skipped", "late")
 
 
 def build(experiment_dir: Path) -> dict[str, Path]:
@@ -50,7 +52,7 @@ def build(experiment_dir: Path) -> dict[str, Path]:
     summary = summarise(experiment, trials)
     paths = {"html": store.directory / "report.html", "markdown": store.directory / "report.md", "csv": store.directory / "trials.csv"}
     write_atomic(paths["csv"], trials_csv(experiment, trials))
-    write_atomic(paths["markdown"], markdown(summary, experiment))
+    write_atomic(paths["markdown"], markdown(summary, experiment, trials))
     write_atomic(paths["html"], page(experiment, trials, summary, store.directory, plotly_js()))
     return paths
 
@@ -79,11 +81,11 @@ def trials_csv(experiment: Mapping[str, Any], trials: Sequence[Mapping[str, Any]
         row = {"experiment_id": experiment["experiment_id"], "trial_id": planned["id"], **planned, **headline}
         row |= {"state": journal.get(planned["id"], {}).get("state", "planned"), "verdict": trial.get("verdict")}
         row |= {f"metric_{name}": (trial.get("metrics") or {}).get(name, {}).get("value") for name in metrics}
-        row |= {f"latency_{key}_ms": latency.get(key) for key in LATENCIES}
+        row |= {f"latency_{key}_ms": latency.get(key) for key in ALL_LATENCIES}
         row |= {name: counts.get(name) for name in COUNTS}
         row |= {"findings": " ".join(dict.fromkeys(f["code"] for f in trial.get("findings") or []))}
         rows.append(row)
-    columns = [*TRIAL_COLUMNS, *(f"metric_{n}" for n in metrics), *(f"latency_{k}_ms" for k in LATENCIES), *COUNTS, "findings"]
+    columns = [*TRIAL_COLUMNS, *(f"metric_{n}" for n in metrics), *(f"latency_{k}_ms" for k in ALL_LATENCIES), *COUNTS, "findings"]
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -100,13 +102,24 @@ def page(
     """Return the HTML page. ``plotly`` is the chart library; without it the page holds everything but the charts."""
     plan = experiment["plan"]
     names = [v["name"] for v in plan["variants"]]
-    series, problems = _series(trials, directory)
-    figures = _figures(trials, summary, names, series, _rate(trials, plan["headline"]))
+    rate = _rate(trials, plan["headline"])
+    series, problems = _series(trials, directory, rate)
+    figures = _figures(trials, summary, names, series, rate)
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
-        figure=figure, size=human_size, duration=duration, time=_time, link=_link, text=_text, comparison=comparison_text, json=dump_json
+        figure=figure,
+        term=term,
+        size=human_size,
+        duration=duration,
+        time=_time,
+        link=_link,
+        text=_text,
+        comparison=comparison_text,
+        json=dump_json,
+        metrics=metrics_text,
+        share=share_text,
     )
     return environment.get_template("report.html.j2").render(
         experiment=experiment,
@@ -117,14 +130,14 @@ def page(
         compared={c["variant"]: c for c in summary["comparisons"]},
         answers=answers(summary),
         order={name: number for number, name in enumerate(names)},
-        latencies=_latencies(trials, names),
-        statements=_statements(trials, names),
-        latency_keys=[(k, charts.percentile_name(k)) for k in LATENCIES],
+        latencies=latencies(trials, names),
+        statements=statements(trials, names),
+        latency_keys=[(k, percentile_name(k)) for k in ALL_LATENCIES],
         closed_loop=any(f["code"] == "closed_loop" for t in trials for f in t["findings"]),
         findings=_findings(summary),
-        settings=_settings(plan["variants"], trials),
+        settings=settings(plan["variants"], trials),
         hosts=_hosts(trials),
-        actual=_actual(trials, experiment),
+        actual=actual(trials, experiment),
         command=repeat_command(experiment),
         files=sorted(
             p.name for p in directory.iterdir() if p.is_file() and not p.name.startswith((".", "report.html")) and p.name != "lock"
@@ -161,7 +174,7 @@ def answers(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     head, rows = summary["headline"], {row["variant"]: row for row in summary["rows"]}
     if summary["comparisons"]:
         shown_first = sorted(summary["comparisons"], key=lambda c: c["conclusion"] not in ("faster", "slower"))
-        said = [(_comparison_answer(c, head["metric"]), (c["base"], c["variant"])) for c in shown_first]
+        said = [(_comparison_answer(c, term(head["metric"])), (c["base"], c["variant"])) for c in shown_first]
     else:
         said = [(_single_answer(row, head), (name, name)) for name, row in rows.items()]
     for answer, names in said:
@@ -180,7 +193,7 @@ def _single_answer(row: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str,
     rest = f", {'median of ' + str(row['n_valid']) + ' trials' if row['n_valid'] > 1 else 'one trial'}; {row['spread_text']}"
     if row["ci_low"] is not None:
         rest += f"; 95 % CI {figure(row['ci_low'])} to {figure(row['ci_high'])}"
-    return {"text": f"{row['variant']}: ", "strong": f"{figure(row['median'])} {head['metric']}", "rest": rest, "kind": "open"}
+    return {"text": f"{row['variant']}: ", "strong": f"{figure(row['median'])} {term(head['metric'])}", "rest": rest, "kind": "open"}
 
 
 def _comparison_answer(c: Mapping[str, Any], metric: str) -> dict[str, str]:
@@ -200,20 +213,24 @@ def _comparison_answer(c: Mapping[str, Any], metric: str) -> dict[str, str]:
     }
 
 
-def _rate(trials: Sequence[Mapping[str, Any]], headline: str) -> tuple[str, str]:
-    """Return name and unit of the series' rate."""
+def _rate(trials: Sequence[Mapping[str, Any]], headline: str) -> charts.Rate:
+    """Return the rate to draw: the headline where the series holds it, else transactions."""
     units = {c["name"]: c["unit"] for t in trials if t.get("series") for c in t["series"]["columns"]}
-    return "tps" if headline == "tps" else "rate", units.get("tps") or "1/s"
+    if headline in units:
+        return charts.Rate(headline, term(headline), units[headline])
+    return charts.Rate("tps", "rate", units.get("tps") or "1/s")
 
 
-def _series(trials: Sequence[Mapping[str, Any]], directory: Path) -> tuple[dict[str, tuple[float, float, charts.Series]], list[str]]:
+def _series(
+    trials: Sequence[Mapping[str, Any]], directory: Path, rate: charts.Rate
+) -> tuple[dict[str, tuple[float, float, charts.Series]], list[str]]:
     """Return each trial's series by its id, and what could not be read."""
     series, problems = {}, []
     for trial in trials:
         path = (trial.get("series") or {}).get("path")
         if path:
             try:
-                series[trial["trial_id"]] = charts.read_series(directory / "trials" / trial["trial_id"] / path)
+                series[trial["trial_id"]] = charts.read_series(directory / "trials" / trial["trial_id"] / path, rate.column)
             except (OSError, ValueError, KeyError, StopIteration) as error:
                 problems.append(f"{trial['trial_id']}: {path} cannot be read: {error}")
     return series, problems
@@ -224,7 +241,7 @@ def _figures(
     summary: Mapping[str, Any],
     names: Sequence[str],
     series: Mapping[str, tuple[float, float, charts.Series]],
-    rate: tuple[str, str],
+    rate: charts.Rate,
 ) -> dict[str, Any]:
     """Return the figures of the page by the id of the element they are drawn in."""
     figures = {
@@ -238,74 +255,14 @@ def _figures(
 
 
 def _trial(trial: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a trial for the page: missing parts as empty ones, and what its observation says in a few words."""
+    """Return a trial for the page: missing parts as empty ones, and its facts in a few words."""
     latency, counts = trial.get("latency") or {}, trial.get("counts") or {}
-    observation = (trial.get("environment") or {}).get("observation") or {}
     return {
         **trial,
         "counts": {k: counts.get(k) for k in COUNTS},
-        "latency": {k: latency.get(k) for k in LATENCIES},
-        "observed": list(_observed(observation, trial)),
+        "latency": {k: latency.get(k) for k in ALL_LATENCIES},
+        "facts": facts(trial),
     }
-
-
-def _observed(observation: Mapping[str, Any], trial: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yield ``(name, text)`` of what explains a figure: where the CPU went, what the backends waited for, checkpoints, WAL."""
-    cpu, postgres = observation.get("cpu") or {}, observation.get("postgres") or {}
-    if cpu.get("busy_mean") is not None:
-        shares = (("busy_mean", "busy"), ("iowait", "waiting for IO"), ("steal", "stolen"))
-        yield "CPU of the server", ", ".join(f"{100 * (cpu.get(key) or 0):.0f} % {what}" for key, what in shares)
-    waits = [f"{':'.join(filter(None, (w['type'], w['event'])))} {100 * w['share']:.0f} %" for w in (postgres.get("wait_events") or [])[:4]]
-    if waits:
-        yield "backends waited for", ", ".join(waits)
-    if postgres.get("checkpoints_timed") is not None:
-        yield "checkpoints", f"{postgres['checkpoints_timed']:.0f} timed, {postgres.get('checkpoints_requested') or 0:.0f} requested"
-    if postgres.get("wal_bytes") is not None:
-        yield "WAL", human_size(postgres["wal_bytes"])
-    read, hit = postgres.get("blks_read"), postgres.get("blks_hit")
-    if read is not None and hit is not None and read + hit:
-        yield "buffer hits", f"{100 * hit / (read + hit):.1f} % of {read + hit:,.0f} blocks"
-    client = trial.get("client") or {}
-    if client.get("wall_s") and client.get("cpu_user_s") is not None:
-        yield "CPU of the load generator", f"{(client['cpu_user_s'] + (client.get('cpu_system_s') or 0)) / client['wall_s']:.2f} cores"
-    cost = observation.get("cost") or {}
-    if cost.get("core_fraction") is not None:
-        yield "cost of observing", f"{100 * cost['core_fraction']:.1f} % of one core"
-
-
-def _used_latencies(trials: Sequence[Mapping[str, Any]], variant: str) -> list[Mapping[str, Any]]:
-    return [t["latency"] for t in trials if t["variant"] == variant and t["verdict"] in USED and t.get("latency")]
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    present = [v for v in values if v is not None]
-    return median(present) if present else None
-
-
-def _latencies(trials: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return one row a variant: the median over its used trials of each latency figure, in ms."""
-    rows = []
-    for name in names:
-        used = _used_latencies(trials, name)
-        values = {k: _median(latency.get(k) for latency in used) for k in LATENCIES}
-        if any(v is not None for v in values.values()):
-            rows.append({"variant": name, "n": len(used), "values": values})
-    return rows
-
-
-def _statements(trials: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return one row a statement, in the order of its script: by variant the median over the used trials, in ms."""
-    rows: dict[tuple[Any, int], dict[str, Any]] = {}
-    for name in names:
-        samples: dict[tuple[Any, int], list[float | None]] = {}
-        for latency in _used_latencies(trials, name):
-            for number, statement in enumerate(latency.get("statements") or []):
-                key = (statement.get("script"), number)
-                rows.setdefault(key, {"text": statement["text"], "script": statement.get("script") or "", "values": dict.fromkeys(names)})
-                samples.setdefault(key, []).append(statement.get("latency_ms"))
-        for key, sample in samples.items():
-            rows[key]["values"][name] = _median(sample)
-    return list(rows.values())
 
 
 def _findings(summary: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -319,22 +276,6 @@ def _findings(summary: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]
             row["where"].append((place, f.get("trials") or []))
     groups = [(severity, [f for f in merged.values() if f["severity"] == severity]) for severity in reversed(SEVERITIES)]
     return [(severity, found) for severity, found in groups if found]
-
-
-def _settings(variants: Sequence[Mapping[str, Any]], trials: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return for each variant the settings asked for, with their origin, and those the server had in effect."""
-    effective = {t["variant"]: (t["environment"].get("postgres") or {}).get("non_default_settings") for t in reversed(trials)}
-    return [
-        {
-            "variant": v["name"],
-            "asked": [{k: s.get(k) or "" for k in ("name", "text", "origin", "reason", "replaces")} for s in v.get("settings") or []],
-            "effective": [
-                {"name": s["name"], "text": s.get("text") or s.get("setting"), "source": s.get("source") or ""}
-                for s in effective.get(v["name"]) or []
-            ],
-        }
-        for v in variants
-    ]
 
 
 def _hosts(trials: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -363,21 +304,6 @@ def _host_facts(host: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     for use, fs in (host.get("filesystems") or {}).items():
         if isinstance(fs, Mapping):
             yield f"file system ({use})", f"{_text(fs.get('fstype'))} on {_text(fs.get('device'))}, {_text(fs.get('options'))}"
-
-
-def _actual(trials: Sequence[Mapping[str, Any]], experiment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the run took, to stand beside the estimate: ``{parts: [(name, seconds)], trials_s, wall_s}``, sums over the trials."""
-    sums: dict[str, float] = {}
-    for trial in trials:
-        for key, seconds in trial["timing"].items():
-            if seconds is not None:
-                sums[key] = sums.get(key, 0.0) + seconds
-    total = sums.pop("total_s", None)
-    steps = {f"{step['name']}_s" for t in trials for step in t["steps"]}  # parts of the stage "measure"
-    parts = [(key.removesuffix("_s").replace("_", " "), s) for key, s in sums.items() if key not in steps]
-    parts += [(f"of which {key.removesuffix('_s').replace('_', ' ')}", s) for key, s in sums.items() if key in steps]
-    ends = [e["ended"] for e in experiment["journal"]["trials"].values() if e.get("ended")]
-    return {"parts": parts, "trials_s": total, "wall_s": max(ends) - experiment["created"] if ends else None}
 
 
 def _time(epoch: float | None) -> str:

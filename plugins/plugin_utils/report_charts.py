@@ -12,10 +12,11 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
-from ansible_collections.pgsizing.bench.plugins.module_utils.summary import USED, figure
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import term
+from ansible_collections.pgsizing.bench.plugins.module_utils.report_tables import latencies
+from ansible_collections.pgsizing.bench.plugins.module_utils.summary import PERCENTILES, USED, figure, percentile_name
 
 Series = dict[str, list[float | None]]
 
@@ -25,13 +26,7 @@ MOST_POINTS = 600
 COLOURS = 8
 DASHES = ("solid", "dash", "dot", "dashdot")
 SYMBOLS = {"valid": "circle", "suspect": "diamond-open", "invalid": "x-thin-open", "aborted": "triangle-down-open", "failed": "x-thin-open"}
-PERCENTILES = ("p50", "p90", "p95", "p99", "p99_9", "max")
 MB = 1e6
-
-
-def percentile_name(key: str) -> str:
-    """``p99_9`` -> ``p99.9``."""
-    return key.replace("_", ".")
 
 
 def label(text: str) -> str:
@@ -52,11 +47,20 @@ def variant_style(number: int) -> tuple[str, str]:
 # series.csv --------------------------------------------------------------------------------------------------------
 
 
-def read_series(path: Path, limit: int = MOST_POINTS) -> tuple[float, float, Series]:
+class Rate(NamedTuple):
+    """The rate that is drawn over time: its column in ``series.csv``, its name for people, its unit."""
+
+    column: str
+    name: str
+    unit: str
+
+
+def read_series(path: Path, rate: str, limit: int = MOST_POINTS) -> tuple[float, float, Series]:
     """Return start, step (both s) and columns of a series on an even grid of at most ``limit`` points.
 
     A point is the mean of the samples in its step, ``None`` where there are none; ``rate_low`` and ``rate_high`` are the
-    lowest and highest rate in it. ``OSError``, ``ValueError`` or ``KeyError`` when the file cannot be read as a series.
+    lowest and highest value of the column ``rate`` in it. ``OSError``, ``ValueError`` or ``KeyError`` when the file cannot be
+    read as a series.
     """
     with open(path, encoding="utf-8", newline="") as stream:
         reader = csv.reader(stream)
@@ -73,8 +77,8 @@ def read_series(path: Path, limit: int = MOST_POINTS) -> tuple[float, float, Ser
     for elapsed, row in timed:
         buckets[int((elapsed - start) / step)].append(row)
     series: Series = {name: [_mean(row[i] for row in bucket) for bucket in buckets] for name, i in place.items()}
-    if "tps" in place:
-        rates = [[r for row in bucket if (r := row[place["tps"]]) is not None] for bucket in buckets]
+    if rate in place:
+        rates = [[r for row in bucket if (r := row[place[rate]]) is not None] for bucket in buckets]
         series["rate_low"] = [min(r) if r else None for r in rates]
         series["rate_high"] = [max(r) if r else None for r in rates]
     for name in ("checkpoint_running", "checkpoints"):  # seen at any time in the step
@@ -163,7 +167,7 @@ def dots(summary: Mapping[str, Any]) -> dict[str, Any] | None:
         "height": 100 + 64 * len(rows),
         "showlegend": False,
         "margin": {"t": 8, "r": 24},
-        "xaxis": _axis(axis_title(head["metric"], head["unit"])),
+        "xaxis": _axis(axis_title(term(head["metric"]), head["unit"])),
         "yaxis": _axis(
             "variant",
             tickvals=[-i for i in range(len(rows))],
@@ -206,7 +210,7 @@ def ratios(summary: Mapping[str, Any]) -> dict[str, Any] | None:
         "margin": {"t": 8, "r": 24},
         "shapes": [line],
         "xaxis": _axis(
-            axis_title(f"{summary['headline']['metric']}, ratio to {summary['headline']['base']}", "1 = no difference"),
+            axis_title(f"{term(summary['headline']['metric'])}, ratio to {summary['headline']['base']}", "1 = no difference"),
             range=[min(ends) - margin, max(ends) + margin],
         ),
         "yaxis": _axis(
@@ -222,7 +226,7 @@ def ratios(summary: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def overlay(
-    trials: Sequence[Mapping[str, Any]], series: Mapping[str, tuple[float, float, Series]], names: Sequence[str], rate: tuple[str, str]
+    trials: Sequence[Mapping[str, Any]], series: Mapping[str, tuple[float, float, Series]], names: Sequence[str], rate: Rate
 ) -> dict[str, Any] | None:
     """The rate of every trial over time, in the colour of its variant. ``series`` is by trial id."""
     data = []
@@ -231,7 +235,7 @@ def overlay(
         if trial["trial_id"] not in series:
             continue
         start, step, columns = series[trial["trial_id"]]
-        if not any(v is not None for v in columns.get("tps", [])):
+        if not any(v is not None for v in columns.get(rate.column, [])):
             continue
         colour, dash = variant_style(names.index(trial["variant"]))
         data.append(
@@ -243,7 +247,7 @@ def overlay(
                 "showlegend": trial["variant"] not in seen,
                 "x0": start,
                 "dx": step,
-                "y": _short(columns["tps"]),
+                "y": _short(columns[rate.column]),
                 "hovertemplate": f"{label(trial['trial_id'])}: %{{y:.4~g}}<extra></extra>",
                 "opacity": 0.75,
                 "line": {"color": colour, "width": 1.6, "dash": "dot" if trial["verdict"] not in USED else dash},
@@ -258,7 +262,7 @@ def overlay(
         "margin": {"t": 8},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "xaxis": _axis("time since the start of the measurement [s]"),
-        "yaxis": _axis(axis_title(*rate), rangemode="tozero"),
+        "yaxis": _axis(axis_title(rate.name, rate.unit), rangemode="tozero"),
     }
     return {"data": data, "layout": layout}
 
@@ -267,12 +271,11 @@ def percentiles(trials: Sequence[Mapping[str, Any]], names: Sequence[str]) -> di
     """Latency percentiles by variant (medians of its used trials), on a logarithmic axis."""
     data: list[dict[str, Any]] = []
     drawn: list[list[float | None]] = []
-    for number, name in enumerate(names):
-        used = [t["latency"] for t in trials if t["variant"] == name and t["verdict"] in USED and t.get("latency")]
-        values = [median(v) if (v := [latency[k] for latency in used if latency.get(k) is not None]) else None for k in PERCENTILES]
+    for row in latencies(trials, names):
+        name, values = row["variant"], [row["values"][k] for k in PERCENTILES]
         if values.count(None) > len(values) - 2:
             continue
-        colour, dash = variant_style(number)
+        colour, dash = variant_style(names.index(name))
         drawn.append(values)
         data.append(
             {
@@ -319,10 +322,10 @@ class _Row(NamedTuple):
     stacked: bool = False
 
 
-def trial(start: float, step: float, series: Series, rate: tuple[str, str]) -> dict[str, Any] | None:
-    """One trial over time, rows on one time axis: rate (name and unit given), latency, CPU, disk, WAL; checkpoints shaded through all."""
+def trial(start: float, step: float, series: Series, rate: Rate) -> dict[str, Any] | None:
+    """One trial over time, rows on one time axis: the rate, latency, CPU, disk, WAL; checkpoints shaded through all."""
     rows = [
-        _Row(*rate, [(rate[0], "tps", "--v0", 1)]),
+        _Row(rate.name, rate.unit, [(rate.name, rate.column, "--v0", 1)]),
         _Row("latency, average", "ms", [("latency", "latency_ms", "--v3", 1)]),
         _Row(
             "CPU",

@@ -6,13 +6,15 @@ from __future__ import annotations
 import csv
 import hashlib
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import verdict
-from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding, masked
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import verdict as verdict_of
-from ansible_collections.pgsizing.bench.plugins.module_utils.plain import canonical_json, dump_json
+from ansible_collections.pgsizing.bench.plugins.module_utils.plain import canonical_json, dump_json, without_masks
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import write_table
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import TRIAL_SCHEMA, Store, read_json, write_atomic
 
@@ -59,12 +61,16 @@ def finish(
     measurement = measurement or {"findings": [] if findings else [finding("no_result", "the trial left no measurement")]}
     started = read_json(file) if (file := store.trial_dir(trial_id) / START_FILE).is_file() else {}
     hosts, settings = hosts or started.get("hosts"), settings or started.get("settings") or {}
+    given = {"measurement": measurement, "observation": observation, "driver_observation": driver_observation}
+    given, hidden = without_masks({**given, "hosts": hosts, "settings": settings}, "trial")
+    measurement, observation, driver_observation, hosts, settings = given.values()
     if plan["target"] == "existing" and not plan["where"]["driver_on_server"]:
         # The observer ran on the driver: of the server's host nothing is known but what the server itself told.
         hosts, driver_observation = {"driver": (hosts or {}).get("driver")}, observation
         observation = {k: v for k, v in observation.items() if k not in HOST_SEEN} if observation else None
-    live = {s["name"]: s["setting"] for s in settings["non_default"]} if "non_default" in settings else None
-    series, rows = _series(store, trial_id, measurement, observation)
+    shared = plan["where"]["driver_on_server"] or _one_machine(hosts or {})
+    live = {s["name"]: s["setting"] for s in settings["non_default"] if s["setting"] is not None} if "non_default" in settings else None
+    series, rows = _series(store, trial_id, plan["headline"], measurement, observation)
     context = {
         "headline": plan["headline"],
         "series": rows,
@@ -73,18 +79,20 @@ def finish(
         "progress": measurement.get("progress"),
         "observation": observation,
         "driver_observation": driver_observation,
-        "driver_on_server": plan["where"]["driver_on_server"],
+        "driver_on_server": shared,
+        "one_kernel": _one_machine(hosts or {}, ("boot_id",)),
         "settings": live,
         "checkpoint_timeout_s": float(live.get("checkpoint_timeout", DEFAULT_CHECKPOINT_TIMEOUT_S)) if live is not None else None,
         "cores": ((hosts or {}).get("server") or {}).get("cores"),
         "reset": plan["reset"],
         "target": plan["target"],
+        "reproduces": bool(plan["reproduce"]) and not plan["scaling"],
     }
     # A trial that never measured is not judged on what it did not do.
     measured = bool(measurement.get("metrics"))
     judged = verdict.judge(context) if measured else []
     unseen = [finding("not_checked", f"observation: {problem}") for problem in (observation or {}).get("problems", [])]
-    everything = [*measurement["findings"], *unseen, *(findings or []), *settings.get("findings", []), *judged]
+    everything = [*measurement["findings"], *unseen, *masked(hidden), *(findings or []), *settings.get("findings", []), *judged]
     unique = list({(f["code"], f["message"]): f for f in everything}.values())
     headline = (measurement.get("metrics") or {}).get(plan["headline"]) or {"value": None, "unit": None, "better": "higher"}
     trial = {
@@ -94,7 +102,7 @@ def finish(
         "variant": planned["variant"],
         "repeat": planned["repeat"],
         "position": planned["position"],
-        "size": plan["size"],
+        "size": variant["size"],
         "workload": plan["workload"],
         "load_generator": measurement.get("load_generator") or {"name": plan["load_generator"], "version": None},
         "headline": {"metric": plan["headline"], **headline},
@@ -160,8 +168,14 @@ def _comparison_key(
         "autovacuum": non_default.get("autovacuum", "on") if read else None,
         "huge_pages": _huge_pages(settings, observation),
         "machine": {k: server.get(k) for k in ("cpu_model", "cores", "memory_bytes", "architecture", "kernel")},
-        "driver_on_server": plan["where"]["driver_on_server"],
+        "driver_on_server": plan["where"]["driver_on_server"] or _one_machine(hosts),
     }
+
+
+def _one_machine(hosts: dict[str, Any], keys: Sequence[str] = ("machine_id", "boot_id")) -> bool:
+    """Whether server and driver are two names of one machine. Copies of an image share the machine id, containers of a host the boot."""
+    server, driver = hosts.get("server") or {}, hosts.get("driver") or {}
+    return all(server.get(key) and server.get(key) == driver.get(key) for key in keys)
 
 
 def _huge_pages(settings: dict[str, Any], observation: dict[str, Any] | None) -> bool | None:
@@ -171,7 +185,7 @@ def _huge_pages(settings: dict[str, Any], observation: dict[str, Any] | None) ->
 
 
 def _series(
-    store: Store, trial_id: str, measurement: dict[str, Any], observation: dict[str, Any] | None
+    store: Store, trial_id: str, headline: str, measurement: dict[str, Any], observation: dict[str, Any] | None
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
     """Join the load generator's rate and the observer's samples by the second into ``series.csv``; return it and its rows."""
     folder = store.trial_dir(trial_id)
@@ -205,7 +219,23 @@ def _series(
         return None, []
     names = [c["name"] for c in columns]
     table = [{name: ({"elapsed_s": second} | rows[second]).get(name) for name in names} for second in sorted(rows)]
-    return {"path": write_table(folder / "series.csv", table, folder)["path"], "columns": columns}, table
+    rate = headline if headline in {c["name"] for c in columns} else "tps"
+    known_rates = [float(value) for row in table if (value := row[rate]) is not None]
+    series = {
+        "path": write_table(folder / "series.csv", table, folder)["path"],
+        "columns": columns,
+        "rate": _rate(next(c for c in columns if c["name"] == rate), known_rates, measurement.get("progress") or []),
+    }
+    return series, table
+
+
+def _rate(column: dict[str, str], values: Sequence[float], progress: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """What the mean hides: the lowest, the middle and the highest interval of the load generator's progress."""
+    if not values:
+        return None
+    length = median([p["interval_s"] for p in progress if p.get("interval_s")] or [1.0])
+    figures = {"min": min(values), "median": median(values), "max": max(values)}
+    return {**column, "n": len(values), "interval_s": round(length, 1), **figures}
 
 
 def _read_table(path: Path) -> list[dict[str, str]]:

@@ -20,10 +20,10 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import verdict
-from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding
+from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding, masked
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import verdict as verdict_of
 from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import weak_secret
-from ansible_collections.pgsizing.bench.plugins.module_utils.plain import to_plain
+from ansible_collections.pgsizing.bench.plugins.module_utils.plain import to_plain, without_masks
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import trial_record
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.job_client import READ_BYTES, Interrupted, JobClient
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import describe, fetch, source, write_table
@@ -89,7 +89,7 @@ class WorkloadAction(ActionBase):
         target = self._target()
         parameters = self.workload.complete(self._inline(wanted), cores=target["cores"])
         problems = self.workload.validate(parameters)
-        if not problems and target["version"]:
+        if not problems and target["version"] and self.args["phase"] != "check":
             problems = self.workload.unsupported(parameters, target["version"])
         if problems:
             raise AnsibleActionFail("; ".join(problems))
@@ -98,7 +98,7 @@ class WorkloadAction(ActionBase):
             what = "was not found" if absent else "does not run"
             why = "" if absent else f": {target['said']}"
             raise AnsibleActionFail(
-                f"{self.program} {what} on the driver ({self.args['bin_dir'] or 'its path'}){why}; install PostgreSQL's client programs "
+                f"{self._program()} {what} on the driver ({self.args['bin_dir'] or 'its path'}){why}; install PostgreSQL's client programs "
                 "or say where they are with bin_dir"
             )
         steps = self._steps(parameters, target["version"]) if self.args["phase"] != "check" else []
@@ -132,17 +132,25 @@ class WorkloadAction(ActionBase):
 
     def _target(self) -> dict[str, Any]:
         """Return cores, jobs folder and the program's version, by one shell command on the driver."""
-        program = shlex.quote(f"{self.args['bin_dir']}/{self.program}" if self.args["bin_dir"] else self.program)
+        program = self._program()
+        path = shlex.quote(f"{self.args['bin_dir']}/{program}" if self.args["bin_dir"] else program)
+        driver, lines = self._ask_driver(f"{path} --version 2>&1 || true")
+        said = " ".join(lines)
+        return {**driver, "version": said if said.startswith(program) else None, "said": said}
+
+    def _program(self) -> str:
+        """Return what has to be on the driver: a check asks by psql alone."""
+        return "psql" if self.args["phase"] == "check" else self.program
+
+    def _ask_driver(self, command: str) -> tuple[dict[str, Any], list[str]]:
+        """Return ``{cores, jobs_dir}`` of the driver, and the lines that a shell command prints there."""
         answer = self._low_level_execute_command(
-            'nproc; if [ "$(id -u)" = 0 ]; then echo /var/lib/pgsizing; else echo "$HOME/.local/state/pgsizing"; fi; '
-            f"{program} --version 2>&1 || true"
+            f'nproc; if [ "$(id -u)" = 0 ]; then echo /var/lib/pgsizing; else echo "$HOME/.local/state/pgsizing"; fi; {command}'
         )
         lines = [line.strip() for line in answer.get("stdout", "").splitlines() if line.strip()]
         if len(lines) < 2 or not lines[0].isdigit():
             raise AnsibleActionFail(f"the driver did not answer: {answer.get('stderr') or answer.get('stdout')}")
-        said = " ".join(lines[2:])
-        version = said if said.startswith(self.program) else None
-        return {"cores": int(lines[0]), "jobs_dir": f"{lines[1]}/jobs", "version": version, "said": said}
+        return {"cores": int(lines[0]), "jobs_dir": f"{lines[1]}/jobs"}, lines[2:] or [answer.get("stderr", "").strip()]
 
     def _look_over(self, steps: list[dict[str, Any]]) -> None:
         """Refuse a deadline that the steps would run into; warn of a password that masking would spread."""
@@ -152,7 +160,7 @@ class WorkloadAction(ActionBase):
                 f"deadline: {deadline:g} s end a step that is planned to take {longest:g} s; give more, or leave it out"
             )
         if self.args["login_password"] and weak_secret(self.args["login_password"]):
-            self._display.warning("login_password is short or a common word: where Ansible masks it, it masks innocent text too")
+            self._display.warning("login_password is short, a number or a common word: where Ansible masks it, it masks innocent text too")
 
     def _inline(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters with the text of script files read from the controller."""
@@ -220,6 +228,7 @@ class WorkloadAction(ActionBase):
                     job_id,
                     step["argv"],
                     deadline,
+                    stdin_dump=step.get("stdin_dump"),
                     env=self._environment(),
                     secret_files={**step.get("files", {}), **self._secret_files()} or None,
                 )
@@ -312,8 +321,8 @@ class WorkloadAction(ActionBase):
             digest, more, found = self._digest(measured)
             raw += more
             findings += found
-        measurement = self.workload.result(self.parameters, done, digest)
-        measurement["findings"] += findings
+        measurement, hidden = without_masks(to_plain(self.workload.result(self.parameters, done, digest)), "measurement")
+        measurement["findings"] += findings + masked(hidden)
         measurement["raw"] = raw
         measurement["series"] = self._series(measurement)
         measurement.setdefault("window", {"from": measured["job"].get("started"), "to": measured["job"].get("ended")})

@@ -54,6 +54,7 @@ def events(store: Store) -> list[dict[str, Any]]:
         ("begin", {}, "trial_id"),
         ("mark", {"trial_id": TRIAL}, "stage"),
         ("dataset", {"cluster": "15-x"}, "fingerprint and measurement"),
+        ("fetch", {"trial_id": TRIAL}, "observation"),
         ("finish", {}, "trial_id"),
         ("fail", {}, "trial_id"),
     ],
@@ -102,7 +103,9 @@ def test_begin_opens_a_trial_and_says_what_it_is(store: Store) -> None:
     assert opened["variant"]["parameters"]["clients"] == 8
     assert opened["cluster"].startswith("15-")
     assert (opened["attempt"], opened["lost"]) == (1, False)
-    assert opened["observe_seconds"] > 0
+    plan = store.experiment["plan"]
+    assert opened["observe_seconds"] == plan["deadline_s"]
+    assert opened["lease_seconds"] == 900 + 3 * plan["estimate"]["seconds"] / 2  # of two trials
     assert events(store)[-1] | {"at": 0} == {"at": 0, "stage": "measure", "trial": "02-big-r1", "k": 2, "n": 2, "step": "begin"}
 
 
@@ -167,6 +170,19 @@ def test_the_observers_files_are_fetched_and_named_relative_to_the_trial(store: 
     assert trial["environment"]["observation"]["server_log"] is None
     assert [r["path"] for r in trial["raw"]] == ["raw/samples.csv"]
     assert any(f["code"] == "not_checked" and "/nosuch/server.log could not be fetched" in f["message"] for f in trial["findings"])
+
+
+def test_the_drivers_observation_is_fetched_apart_and_tells_what_is_missing(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "samples.csv").write_text("ts,interval_s,cpu_user\n")
+    seen = {"samples": str(tmp_path / "samples.csv"), "server_log": "/nosuch/log", "columns": [], "problems": ["no sar"]}
+    write(store, "begin", trial_id=TRIAL)
+    fetched = write(store, "fetch", trial_id=TRIAL, observation=seen)["observation"]
+    assert (fetched["samples"], fetched["server_log"]) == ("driver/samples.csv", None)
+    assert (store.trial_dir(TRIAL) / "driver/samples.csv").is_file()
+    assert fetched["problems"][0] == "no sar"
+    assert fetched["problems"][1].startswith("/nosuch/log could not be fetched: ")
+    write(store, "finish", trial_id=TRIAL, measurement=MEASURED, driver_observation=fetched)
+    assert store.trials()[0]["environment"]["driver_observation"] == fetched
 
 
 def test_a_failed_trial_is_an_entry_with_one_reason(store: Store) -> None:

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.pgsizing.bench.plugins.module_utils import summary
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import verdict as verdict_of
+from ansible_collections.pgsizing.bench.plugins.module_utils.report_markdown import markdown
 
 SMALL = [130.0, 132.5, 134.0, 131.0, 133.0]
 LARGE = [208.0, 210.0, 207.0, 211.0, 209.5]
@@ -58,6 +59,7 @@ def experiment(values=(SMALL, LARGE), **plan):
             "comparisons": {"count": 1, "alpha": 0.05, "repeats_needed": 4},
             "scaling": [],
             "findings": [finding("callback_off", "the callback is off")],
+            "estimate": {"seconds": 300, "parts": [{"what": "10 trials", "seconds": 290}]},
             "published": {
                 "id": "pgbench-shared-buffers-2023",
                 "title": "before and after",
@@ -87,6 +89,8 @@ def trial(planned, value, findings=(), **changes):
         "verdict": verdict_of(list(findings)),
         "findings": list(findings),
         "counts": {"failed_pct": 0.0},
+        "steps": [],
+        "timing": {"total_s": 29.0, "measure_s": 20.0},
         "metrics": {"tps": {"value": value, "unit": "1/s", "better": "higher"}},
         "latency": {"average": value and 10000 / value, "p50": 40.0, "p95": 80.0, "p99": 120.0, "max": 300.0},
         "environment": {
@@ -153,7 +157,8 @@ def test_published_beside_measured(full):
     assert (tps["published"], tps["measured_median"], tps["unit"], tps["n"]) == (209.944478, 209.5, "1/s", 5)
     assert tps["ratio"] == pytest.approx(209.5 / 209.944478)
     assert tps["published_to_base"] == pytest.approx(1.5838, abs=1e-4)
-    assert tps["measured_to_base"] == pytest.approx(209.5 / 132.5)
+    (comparison,) = full[1]["comparisons"]
+    assert tps["measured_to_base"] == comparison["ratio"] == pytest.approx(1.581, abs=2e-3)  # one ratio, wherever it stands
     assert rows["1GB", "latency_average"]["unit"] == "ms"
     load = rows["128MB", "load_seconds"]
     assert (load["measured_median"], load["unit"], load["n"], load["spread_text"]) == (12.5, "s", 1, "spread: none (n=1)")
@@ -161,14 +166,91 @@ def test_published_beside_measured(full):
     assert rows["1GB", "latency_average"]["published_to_base"] == pytest.approx(47.632 / 75.438)
 
 
+def published_sizes(*variants, generator="HammerDB 4.12"):
+    """An experiment of a published run whose figures name sizes."""
+    figures = [
+        {"variant": f"size={size}", "size": size, "metric": metric, "value": value}
+        for size, nopm, tpm in (("small", 68499, 157548), ("xl", 490532, 1128086))
+        for metric, value in (("nopm", nopm), ("tpm", tpm))
+    ]
+    trials = [{"id": f"{v['name']}-r1", "variant": v["name"], "repeat": 1, "position": k} for k, v in enumerate(variants, 1)]
+    run = {"id": "x", "title": "x", "source": "y", "conditions": {"load_generator": generator}, "figures": figures}
+    return experiment(values=([], []), headline="nopm", variants=list(variants), trials=trials, published=run)
+
+
+def sized(name, size, base=False, **differs):
+    return {**variant(name, "1GB", base=base), "size": size, "differs": differs}
+
+
+def with_tpm(planned, nopm, version="4.12", **generator):
+    metrics = {"nopm": {"value": nopm, "unit": "1/min"}, "tpm": {"value": 2.3 * nopm, "unit": "1/min"}}
+    headline = {"metric": "nopm", "value": nopm, "unit": "1/min", "better": "higher"}
+    said = {"name": "hammerdb", "version": version, "database": "PostgreSQL", **generator}
+    return trial(planned, nopm, headline=headline, metrics=metrics, load_generator=said, conditions={"storedprocs": None})
+
+
+def test_published_figures_of_a_single_size():
+    """``-e size=small`` is no axis: its variant is called base."""
+    planned = published_sizes(sized("base", "small", base=True))
+    rows = summary.summarise(planned, [with_tpm(planned["plan"]["trials"][0], 70000)])["published"]
+    assert [(r["variant"], r["metric"], round(r["measured_median"])) for r in rows] == [("base", "nopm", 70000), ("base", "tpm", 161000)]
+    assert rows[0]["ratio"] == pytest.approx(70000 / 68499)
+
+
+def test_published_figures_of_a_size_among_variants():
+    planned = published_sizes(sized("plain", "xl", base=True), sized("tuned", "xl", gucs={"work_mem": "64MB"}))
+    rows = summary.summarise(planned, [])["published"]
+    assert {(r["variant"], r["published"]) for r in rows} == {("plain", 490532), ("plain", 1128086)}
+    other = published_sizes(sized("base", "local", base=True))
+    assert {r["variant"] for r in summary.summarise(other, [])["published"]} == {"size=small", "size=xl"}
+
+
+@pytest.mark.parametrize(
+    ("version", "generator", "published", "reason"),
+    [
+        ("4.12", {}, "HammerDB 4.0", None),
+        ("5.0", {}, "HammerDB 4.0", "where the driver commits"),
+        ("4.12", {}, "HammerDB, version not stated", "where the driver commits"),
+        ("4.12", {}, None, "where the driver commits"),
+        ("0.1.0", {"name": "builtin"}, "HammerDB 4.0", "builtin and HammerDB differ"),
+        ("4.12", {"database": "MariaDB"}, "HammerDB 4.0", "MariaDB and PostgreSQL differ"),
+    ],
+)
+def test_c091_tpm_has_no_ratio_across_drivers(version, generator, published, reason):
+    planned = published_sizes(sized("base", "small", base=True), generator=published)
+    result = summary.summarise(planned, [with_tpm(planned["plan"]["trials"][0], 70000, version, **generator)])
+    nopm, tpm = result["published"]
+    assert nopm["ratio"] and (tpm["ratio"] is None) == (reason is not None)
+    assert (tpm["note"] is None) if reason is None else (reason in tpm["note"] and "compare NOPM" in tpm["note"])
+
+
+def test_c091_tpm_to_base_across_drivers():
+    planned = published_sizes(sized("size=small", "small", base=True), sized("size=xl", "xl"))
+    first, second = planned["plan"]["trials"]
+    rows = summary.summarise(planned, [with_tpm(first, 70000, "4.12"), with_tpm(second, 140000, "6.0")])["published"]
+    to_base = {(r["variant"], r["metric"]): r["measured_to_base"] for r in rows}
+    assert to_base["size=xl", "nopm"] == 2 and to_base["size=xl", "tpm"] is None
+
+
+def test_c083_variants_that_did_not_start_alike():
+    planned = experiment()
+    bloated = {"observation": {"postgres": {"blks_read": 1, "dead_tuples_before": 500, "live_tuples_before": 500}}}
+    clean = {"observation": {"postgres": {"blks_read": 1, "dead_tuples_before": 0, "live_tuples_before": 500}}}
+    trials = [{**t, "environment": bloated if t["variant"] == "1GB" else clean} for t in trials_of(planned)]
+    result = summary.summarise(planned, trials)
+    assert [f["code"] for f in result["repeat_findings"]["1GB"]] == ["bloat_differs"]
+    assert [row["verdict"] for row in result["rows"]] == ["valid", "suspect"]
+
+
 def test_a_scaled_run_has_no_ratio_to_the_published_figure():
     planned = experiment(scaling=[{"name": "scale", "from": 50, "to": 10}])
-    result = summary.summarise(planned, trials_of(planned))
+    trials = trials_of(planned)
+    result = summary.summarise(planned, trials)
     assert result["scaled"]
     assert all(r["ratio"] is None and r["note"].startswith("shape only") for r in result["published"])
     row = next(r for r in result["published"] if (r["variant"], r["metric"]) == ("1GB", "tps"))
-    assert row["measured_to_base"] == pytest.approx(209.5 / 132.5)
-    for text in (summary.text_table(result), summary.markdown(result, planned)):
+    assert row["measured_to_base"] == result["comparisons"][0]["ratio"]
+    for text in (summary.text_table(result), markdown(result, planned, trials)):
         assert "shape only" in text
         assert f"{209.5 / 209.944478:.3f}" not in text
 
@@ -198,11 +280,12 @@ def test_c005_unusable_trials_are_counted_and_listed_never_averaged():
     planned = experiment()
     broken = [finding("failed_transactions", "72 % failed")]
     values = (SMALL, [184.9, 999.0, 207.0, 211.0, 209.5])
-    result = summary.summarise(planned, trials_of(planned, values, **{"1GB_r1": broken, "1GB_r2": [finding("interrupted", "Ctrl-C")]}))
+    trials = trials_of(planned, values, **{"1GB_r1": broken, "1GB_r2": [finding("interrupted", "Ctrl-C")]})
+    result = summary.summarise(planned, trials)
     row = result["rows"][1]
     assert (row["n"], row["n_valid"], row["values"]) == (5, 3, [207.0, 211.0, 209.5])
     assert (row["verdict"], row["verdicts"]) == ("aborted", {"valid": 3, "invalid": 1, "aborted": 1})
-    table, report = summary.text_table(result), summary.markdown(result, planned)
+    table, report = summary.text_table(result), markdown(result, planned, trials)
     assert "3 of 5" in table
     assert "aborted (3 valid, 1 invalid, 1 aborted)" in table
     assert "184.9" not in table
@@ -245,10 +328,11 @@ def test_missing_trials_are_named():
     planned = experiment()
     planned["journal"]["trials"]["1GB-r5"] = {"state": "interrupted", "message": "Ctrl-C"}
     planned["journal"]["end"] = {"state": "interrupted", "at": 2.0, "cause": "SIGINT"}
-    result = summary.summarise(planned, trials_of(planned)[:-1])
+    trials = trials_of(planned)[:-1]
+    result = summary.summarise(planned, trials)
     assert result["missing"] == [{"id": "1GB-r5", "variant": "1GB", "repeat": 5, "state": "interrupted", "message": "Ctrl-C"}]
     assert "not measured: 1GB-r5: interrupted: Ctrl-C" in summary.text_table(result)
-    report = summary.markdown(result, planned)
+    report = markdown(result, planned, trials)
     assert "9 of 10 trials recorded" in report
     assert "**interrupted**: SIGINT" in report
 
@@ -258,7 +342,7 @@ def test_an_experiment_without_any_trial():
     result = summary.summarise(planned, [])
     assert [row["verdict"] for row in result["rows"]] == [None, None]
     assert "not run" in summary.text_table(result)
-    assert "0 of 10 trials recorded" in summary.markdown(result, planned)
+    assert "0 of 10 trials recorded" in markdown(result, planned, [])
 
 
 def test_a_failed_trial_without_figures():
@@ -363,13 +447,13 @@ def test_long_variant_names_are_cut_in_a_narrow_terminal():
 
 def test_report(full):
     planned, result = full
-    report = summary.markdown(result, planned)
+    report = markdown(result, planned, trials_of(planned))
     for part in (
         "# 20260101T120000Z-pgbench",
         "size local: this machine",
         "| 128MB (base) | 5 | 132.5 |",
         "- 1GB against 128MB: 1.58",
-        "| 1GB | tps [1/s] | 209.944478 | 209.5 | 0.998 | 5 | CV 0.8 % | valid | 1.584 | 1.581 |  |",
+        "| 1GB | tps [1/s] | 209.944478 | 209.5 | 0.998 | 5 | CV 0.8 % | valid | 1.584 | 1.583 |  |",
         "| 128MB | load_seconds [s] | 30.29 | 12.50 | 0.413 | 1 | spread: none (n=1) | - | - | - | built once, not judged |",
         "| connection | TCP with TLS | Unix socket |",
         "- note `callback_off`: the callback is off",
@@ -385,6 +469,62 @@ def test_report(full):
     assert "None" not in report
 
 
+def test_other_metrics_stand_beside_the_headline_with_their_spread():
+    planned = experiment()
+    trials = trials_of(planned)
+    for n, t in enumerate(trials):
+        t["metrics"]["tpm"] = {"value": 8000.0 + 100 * n, "unit": "1/min", "better": "higher"}
+    result = summary.summarise(planned, trials)
+    assert result["rows"][0]["metrics"] == {"tpm": {"unit": "1/min", "n": 5, "median": 8200.0, "spread_text": "CV 1.9 %"}}
+    for text in (summary.text_table(result), markdown(result, planned, trials)):
+        assert "128MB: TPM 8,200 1/min (CV 1.9 %)" in text
+
+
+def test_each_script_has_its_own_latencies():
+    planned = experiment()
+    trials = trials_of(planned, **{"1GB_r1": [finding("run_aborted", "ended")]})
+    for n, t in enumerate(trials):
+        one = {"stddev": 0.5, "min": 0.1, "p50": 1.0, "p90": 2.0, "p99": 4.0, "p99_9": 9.0, "max": 20.0}
+        t["latency"]["scripts"] = [
+            {"name": "neword", "transactions": 450, "average": 1.5, "p95": 3.0 + n, **one},
+            {"name": "ostat", "transactions": 50, "average": 0.5, "p95": 0.75, **one},
+        ]
+    planned["plan"]["workload"] = "tprocc"
+    result = summary.summarise(planned, trials)
+    assert [(r["variant"], r["script"], r["n"], r["share"], r["latency"]["p95"]) for r in result["scripts"]] == [
+        ("128MB", "neword", 5, 0.9, 5.0),
+        ("128MB", "ostat", 5, 0.1, 0.75),
+        ("1GB", "neword", 4, 0.9, 10.5),  # without the aborted one
+        ("1GB", "ostat", 4, 0.1, 0.75),
+    ]
+    lines = summary.text_table(result).split("\n")
+    assert next(line.split() for line in lines if "transaction" in line)[:3] == ["variant", "transaction", "share"]
+    assert "1GB      ostat        10.0 %" in "\n".join(lines)
+    report = markdown(result, planned, trials)
+    assert "### By transaction" in report
+    assert "| 1GB | neword | 4 | 90.0 % | 1.500 | 0.5 | 0.1 | 1.000 | 2.000 | 10.50 | 4.000 | 9.000 | 20.00 |" in report
+
+
+def test_a_single_script_is_the_whole():
+    planned = experiment()
+    trials = trials_of(planned)
+    for t in trials:
+        t["latency"]["scripts"] = [{"name": "tpcb-like", "transactions": 450, "average": 1.5}]
+    assert summary.summarise(planned, trials)["scripts"] == []
+
+
+def test_findings_of_one_code_in_one_trial_are_all_told():
+    planned = experiment()
+    missing = [finding("settings_not_in_effect", f"{name}: asked for 8MB, in effect is 4MB") for name in ("work_mem", "temp_buffers")]
+    trials = trials_of(planned, **{"1GB_r1": missing, "1GB_r2": missing[1:]})
+    result = summary.summarise(planned, trials)
+    found = {f["message"].split(":")[0]: f["trials"] for f in result["findings_by_variant"]["1GB"]}
+    assert found == {"work_mem": ["1GB-r1"], "temp_buffers": ["1GB-r1", "1GB-r2"]}
+    for text in (summary.text_table(result), markdown(result, planned, trials)):
+        assert "work_mem: asked for" in text
+        assert "temp_buffers: asked for" in text
+
+
 def test_cells_cannot_break_a_table():
     planned = experiment(deviations=[{"what": "a|b", "published": "x\ny", "here": None}])
-    assert "| a\\|b | x y | None |" in summary.markdown(summary.summarise(planned, []), planned)
+    assert "| a\\|b | x y | None |" in markdown(summary.summarise(planned, []), planned, [])

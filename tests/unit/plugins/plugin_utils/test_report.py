@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from support.sample_experiment import make
 
+from ansible_collections.pgsizing.bench.plugins.module_utils import report_tables
 from ansible_collections.pgsizing.bench.plugins.module_utils.summary import summarise
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import report, report_charts
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import Store, StoreError, validate
@@ -290,6 +291,36 @@ def rows(directory: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO((directory / "trials.csv").read_text())))
 
 
+def test_what_the_page_says_of_a_trial_stands_in_the_other_report(tmp_path, short_plotly):
+    """Facts, latencies by script and statement, settings in effect and times: the same content without pictures."""
+    directory = make(tmp_path)
+    path = directory / "trials" / "01-base-r1" / "trial.json"
+    trial = json.loads(path.read_text())
+    scripts = [{"name": name, "transactions": 70 + n, "p95": 3.25 + n} for n, name in enumerate(("checkout", "browse"))]
+    trial["latency"]["scripts"] = scripts
+    trial["counts"] |= {"serialization_failures": 12, "deadlock_failures": 3}
+    trial["conditions"]["database_bytes"] = 3 * 2**30
+    trial["series"]["rate"] = {"name": "tps", "unit": "1/s", "n": 60, "interval_s": 1.0, "min": 111.5, "median": 407.5, "max": 509.5}
+    trial["environment"]["observation"]["postgres"]["deadlocks"] = 3
+    path.write_text(json.dumps(trial))
+    page, report_md = built(directory).text, (directory / "report.md").read_text()
+    facts = dict(report_tables.facts(trial))
+    assert facts["tps of 60 intervals of 1 s"] == "lowest 111.5, median 407.5, highest 509.5 1/s"
+    assert "0 failed, 12 serialization failures, 3 deadlocks" in facts["transactions"]
+    assert facts["database"] == "3GB before the run"
+    assert facts["slowest statement"].endswith("END;")
+    assert facts["deadlocks in the database"] == "3"
+    for name, text in facts.items():
+        assert f"{name} {text}" in page
+        assert f"- {name}: {text}" in report_md
+    assert "By script" in page
+    assert "| base | checkout | 1 | 49.6 % |" in report_md
+    assert "base checkout 1 49.6 %" in page
+    for text in ("END;", "shared_buffers", "of which measured"):
+        assert text in page
+        assert text in report_md
+
+
 def test_trials_csv(tmp_path, short_plotly):
     directory = make(tmp_path, troubles={"02-big-r1": "failed", "06-big-r3": "missing"})
     built(directory)
@@ -349,7 +380,7 @@ def test_what_is_shown_comes_first(tmp_path):
 def series(tmp_path: Path, text: str, limit: int = 600) -> tuple[float, float, dict[str, list[float | None]]]:
     path = tmp_path / "series.csv"
     path.write_text(text)
-    return report_charts.read_series(path, limit)
+    return report_charts.read_series(path, "tps", limit)
 
 
 def test_a_short_series_is_kept_second_by_second_with_its_gaps(tmp_path):

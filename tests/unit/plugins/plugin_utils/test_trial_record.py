@@ -66,6 +66,14 @@ def finish(store: Store, **more: Any) -> dict[str, Any]:
     return trial_record.finish(store, TRIAL, measurement(), **given)
 
 
+def test_the_size_is_that_of_the_variant(tmp_path: Path) -> None:
+    """An experiment of several sizes is called small+xl; each of its trials ran on one of them."""
+    experiment = make_experiment(repeats=1, duration=5, ramp_up=0, scale=5)
+    experiment["plan"]["size"] = "small+xl"
+    experiment["plan"]["variants"][0]["size"] = "xl"
+    assert finish(Store.create(tmp_path / "results", experiment))["size"] == "xl"
+
+
 def test_the_figures_are_those_of_the_program(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     trial = finish(store, timing={"reset_s": 1.5, "total_s": 9.0})
@@ -94,6 +102,11 @@ def test_the_series_joins_rate_and_samples_by_the_second(tmp_path: Path) -> None
     assert list(rows) == [0, 1, 2, 3, 4, 5]
     assert (rows[3]["tps"], rows[3]["latency_ms"], rows[3]["cpu_user"], rows[3]["wal_bytes_per_s"]) == ("306.2", "12.928", "0.5", "")
     assert (rows[0]["tps"], rows[0]["wal_bytes_per_s"]) == ("", "1000")
+    rates = sorted(float(row["tps"]) for row in rows.values() if row["tps"])
+    assert trial["series"]["rate"] == {
+        **{"name": "tps", "unit": "1/s", "n": 5, "interval_s": 1.0},
+        **{"min": rates[0], "median": rates[2], "max": rates[-1]},
+    }
 
 
 def test_without_an_observer_there_is_the_rate_alone(tmp_path: Path) -> None:
@@ -161,6 +174,35 @@ def test_C080_server_and_driver_are_told_apart(tmp_path: Path) -> None:
     assert environment["collection"] == {"version": "0.1.0", "git_commit": None}
 
 
+@pytest.mark.parametrize(
+    ("server", "driver", "shared"),
+    [
+        ({"machine_id": "a1", "boot_id": "b1"}, {"machine_id": "a1", "boot_id": "b1"}, True),
+        ({"machine_id": "a1", "boot_id": "b1"}, {"machine_id": "a1", "boot_id": "b2"}, False),  # copies of an image
+        ({"machine_id": "a1", "boot_id": "b1"}, {"machine_id": "a2", "boot_id": "b1"}, False),  # containers, which stand for hosts
+        ({"machine_id": None, "boot_id": None}, {"machine_id": None, "boot_id": None}, False),
+    ],
+)
+def test_C080_two_names_of_one_machine(tmp_path: Path, server: dict[str, Any], driver: dict[str, Any], shared: bool) -> None:
+    experiment = make_experiment(repeats=1, duration=5, ramp_up=0, scale=5)
+    experiment["plan"]["where"]["driver_on_server"] = False
+    trial = finish(Store.create(tmp_path / "results", experiment), hosts={"server": server, "driver": driver})
+    assert ("driver_on_server" in {f["code"] for f in trial["findings"]}) is shared
+    assert trial["comparison_key"]["driver_on_server"] is shared
+
+
+@pytest.mark.parametrize(("boot", "fires"), [("b1", False), ("b2", True)])
+def test_containers_on_one_kernel_see_each_others_work(tmp_path: Path, boot: str, fires: bool) -> None:
+    """68 % busy, 50 % by the server: where both count the same CPUs, 3.5 points of the rest are the load generator's."""
+    experiment = make_experiment(repeats=1, duration=5, ramp_up=0, scale=5)
+    experiment["plan"]["where"]["driver_on_server"] = False
+    store = Store.create(tmp_path / "results", experiment)
+    seen = observation(store.trial_dir(TRIAL))
+    seen["cpu"] |= {"busy_mean": 0.68, "server": 0.5}
+    hosts = {"server": {"machine_id": "a1", "boot_id": "b1"}, "driver": {"machine_id": "a2", "boot_id": boot}}
+    assert ("other_load" in {f["code"] for f in finish(store, hosts=hosts, observation=seen)["findings"]}) is fires
+
+
 def test_of_an_existing_server_elsewhere_nothing_is_said_that_was_seen_here(tmp_path: Path) -> None:
     trial = finish(make_store(tmp_path, target="existing", login_host="db1"))
     environment = trial["environment"]
@@ -221,3 +263,42 @@ def test_find() -> None:
     assert trial_record.find([{"id": 1}, {"id": 2, "x": 3}], "id", 2) == {"id": 2, "x": 3}
     with pytest.raises(KeyError):
         trial_record.find([{"id": 1}], "id", 9)
+
+
+def test_rates_of_a_workloads_own_stand_in_the_series(tmp_path: Path) -> None:
+    left = measurement()
+    left["progress_columns"] = [{"name": "nopm", "unit": "1/min"}]
+    left["progress"] = [{**sample, "nopm": 100 * sample["elapsed_s"]} for sample in left["progress"][:2]] + left["progress"][2:]
+    store = make_store(tmp_path)
+    trial = trial_record.finish(store, TRIAL, left)
+    assert trial["series"]["columns"][-1] == {"name": "nopm", "unit": "1/min"}
+    with open(store.trial_dir(TRIAL) / trial["series"]["path"], newline="") as stream:
+        assert [row["nopm"] for row in csv.DictReader(stream)] == ["100.0", "200.0", "", "", ""]
+
+
+def test_a_trial_that_was_collected_has_what_was_known_at_its_start_unless_it_knows_better(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    trial_record.start(store, TRIAL, HOSTS, SETTINGS)
+    assert finish(store, hosts=None, settings=None)["environment"]["server"] == HOSTS["server"]
+    later = finish(store, hosts={"server": {"cores": 2}}, settings={**SETTINGS, "server_version": "15.15"})
+    assert later["environment"]["server"] == {"cores": 2}
+    assert later["environment"]["postgres"]["version"] == "15.15"
+
+
+def test_C074_a_masked_field_is_a_finding_not_a_figure(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    left = measurement()
+    left["metrics"] = {"tps": {"value": "********", "unit": "1/s", "better": "higher"}}
+    setting = {"name": "checkpoint_timeout", "setting": "********", "unit": "s", "text": "5min", "source": "configuration file"}
+    settings = {**SETTINGS, "non_default": [*SETTINGS["non_default"], setting]}
+    trial = trial_record.finish(store, TRIAL, left, hosts={"server": {"hostname": "db-********"}}, settings=settings)
+    assert trial["headline"]["value"] is None
+    assert trial["environment"]["server"] == {"hostname": None}
+    (found,) = (f for f in trial["findings"] if f["code"] == "masked")
+    assert found["evidence"]["fields"] == [
+        "trial.measurement.metrics.tps.value",
+        "trial.hosts.server.hostname",
+        "trial.settings.non_default[1].setting",
+    ]
+    assert trial["verdict"] == "failed"  # no headline, no result
+    assert "********" not in (store.trial_dir(TRIAL) / "trial.json").read_text()

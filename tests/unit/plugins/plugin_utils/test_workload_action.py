@@ -15,6 +15,7 @@ from support.modules import wait_for
 from support.plan_site import make_experiment
 
 from ansible_collections.pgsizing.bench.plugins.action import pgbench
+from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import pgbench as pgbench_workload
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import job_client, workload_action
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import Store
 
@@ -47,7 +48,7 @@ class Driver:
         )
 
     def psql(self, script: str) -> None:
-        self._write("psql", script)
+        self._write("psql", f'[ "$1" != --version ] || {{ echo "psql (PostgreSQL) 15.18"; exit; }}\n{script}')
 
     def _write(self, name: str, script: str) -> None:
         (self.bin_dir / name).write_text(f"#!/bin/sh\n{script}\n")
@@ -127,6 +128,12 @@ def test_refusals(args: dict[str, Any], message: str, driver: Driver) -> None:
     assert not driver.work_dir.exists()
 
 
+def test_a_program_that_cannot_run_is_told_from_one_that_is_not_there(driver: Driver) -> None:
+    driver._write("pgbench", "echo 'error while loading shared libraries: libpq.so.5' >&2; exit 127")
+    with pytest.raises(AnsibleActionFail, match=r"pgbench does not run on the driver \(.*\): error while loading .* libpq.so.5; install"):
+        driver.action(**RUN).run(task_vars={})
+
+
 def test_C068_a_deadline_behind_the_planned_end_is_accepted(driver: Driver) -> None:
     assert commands(driver, **RUN, deadline=5.5)
 
@@ -154,9 +161,28 @@ def test_C074_a_weak_password_is_warned_of_and_not_shown(driver: Driver) -> None
     action = driver.action(check=True, **RUN, login_password="postgres")
     result = action.run(task_vars={})
     warning = action._display.warning.call_args.args[0]
-    assert "short or a common word" in warning
+    assert "short, a number or a common word" in warning
     assert "postgres" not in warning
     assert "postgres" in result["commands"][-1]  # the database of that name is not masked
+
+
+def test_C074_what_ansible_masked_is_no_figure(driver: Driver) -> None:
+    action = driver.action(**RUN)
+    execute = action._execute_module
+
+    def masking(module_name: str, **more: Any) -> dict[str, Any]:
+        result = execute(module_name, **more)
+        if module_name.endswith(".digest"):
+            result["digest"]["overall"]["p99"] = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
+        return result
+
+    action._execute_module = masking
+    result = action.run(task_vars={})
+    assert result["measurement"]["latency"]["p99"] is None
+    assert result["measurement"]["latency"]["max"] == 8.164
+    (found,) = (f for f in result["measurement"]["findings"] if f["code"] == "masked")
+    assert found["message"].startswith("Ansible masked measurement.latency.p99: ")
+    assert result["verdict"] == "invalid"
 
 
 # a run -------------------------------------------------------------------------------------------------------------------
@@ -232,6 +258,55 @@ def test_no_log_no_percentiles_but_figures(driver: Driver) -> None:
     assert "log_incomplete" in {f["code"] for f in measurement["findings"]}
 
 
+def test_a_log_that_cannot_be_read_costs_the_percentiles_only(driver: Driver) -> None:
+    action = driver.action(**RUN)
+    execute = action._execute_module
+
+    def failing(module_name: str, **more: Any) -> dict[str, Any]:
+        return {"failed": True, "msg": "disk full"} if module_name.endswith(".digest") else execute(module_name, **more)
+
+    action._execute_module = failing
+    measurement = action.run(task_vars={})["measurement"]
+    assert measurement["metrics"]["tps"]["value"] == 502.811548
+    assert measurement["latency"]["p99"] is None
+    (found,) = (f for f in measurement["findings"] if f["code"] == "log_incomplete")
+    assert found["message"] == "the per-transaction log could not be read: disk full"
+
+
+def test_the_workload_is_told_the_transactions_of_each_second(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    parse, told = pgbench_workload.result, []
+    monkeypatch.setattr(pgbench_workload, "result", lambda parameters, done, digest: told.append(digest) or parse(parameters, done, digest))
+    driver.action(**RUN).run(task_vars={})
+    assert told[0]["seconds"] == [{"ts": "1796030202", "transactions": "2", "not_processed": "0"}]
+
+
+def test_the_window_is_that_of_the_measured_step(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A workload may have steps behind it; they are not what was measured."""
+    plan, parse = pgbench_workload.run_steps, pgbench_workload.result
+
+    def one_more(*args: Any) -> list[dict[str, Any]]:
+        return [*plan(*args), {"name": "after", "argv": ["sh", "-c", "sleep 1.5"], "planned_s": 0.5, "files": {}, "version": "15.18"}]
+
+    driver._write("sh", 'exec /bin/sh "$@"')
+    monkeypatch.setattr(pgbench_workload, "run_steps", one_more)
+    monkeypatch.setattr(pgbench_workload, "result", lambda parameters, done, digest: parse(parameters, done[:1], digest))
+    measurement = driver.action(**RUN).run(task_vars={})["measurement"]
+    assert measurement["window"]["to"] - measurement["window"]["from"] < 1.5
+    assert measurement["latency"]["n"] == 2  # its log was read
+    assert any(raw["path"].endswith(".after/stdout") for raw in measurement["raw"])
+
+
+def test_a_check_runs_nothing_and_says_what_the_data_set_is(driver: Driver) -> None:
+    driver.pgbench("pgbench15_run_T5_P1_r.txt", more=f"touch {driver.bin_dir}/started")
+    checked = driver.action(phase="check", scale=5).run(task_vars={})
+    assert checked == {"changed": False, "found": True, "checked": DATA, "verdict": "valid"}
+    with pytest.raises(AnsibleActionFail, match="the data set is not the one asked for: the data set has scale 5") as caught:
+        driver.action(phase="check", scale=7).run(task_vars={})
+    assert caught.value.result["verdict"] == "failed"
+    assert caught.value.result["findings"][0]["severity"] == "failed"
+    assert not (driver.bin_dir / "started").exists()
+
+
 # secrets -----------------------------------------------------------------------------------------------------------------
 
 
@@ -289,6 +364,21 @@ def test_a_run_that_stands_already_is_collected_not_repeated(driver: Driver, sto
     assert again["measurement"]["window"] == first["window"]
 
 
+def test_a_log_too_large_to_be_fetched_stays_and_is_named(driver: Driver, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload_action, "FETCH_BYTES", 10)
+    action = driver.action(**RUN, experiment_dir=str(store.directory), trial_id="01-base-r1")
+    measurement = action.run(task_vars={})["measurement"]
+    assert measurement["latency"]["n"] == 2  # it was read where it lies
+    (left,) = (f for f in measurement["findings"] if f["code"] == "raw_left_on_driver")
+    (name,) = left["evidence"]["files"]
+    run_dir = driver.work_dir / f"{store.directory.name}.01-base-r1.1.measured"
+    assert f"bytes of log stay in {run_dir} on the driver" in left["message"]
+    assert (run_dir / name).is_file()
+    kept = {path.name for path in (store.trial_dir("01-base-r1") / "raw").iterdir()}
+    assert "latency_histogram.gz" in kept
+    assert name not in kept
+
+
 def test_a_load(driver: Driver, store: Store) -> None:
     driver.pgbench("pgbench15_init_s5_serverside_G.txt")
     action = driver.action(phase="load", scale=5, server_side=True, experiment_dir=str(store.directory), trial_id="15-0a1b2c3d-5a3b1e")
@@ -335,7 +425,7 @@ def interrupted(driver: Driver, store: Store, monkeypatch: pytest.MonkeyPatch) -
     return run
 
 
-def test_an_interrupt_stops_the_job_and_keeps_what_there_is(interrupted: Any, store: Store) -> None:
+def test_an_interrupt_stops_the_job_and_keeps_what_there_is(interrupted: Any, driver: Driver, store: Store) -> None:
     action = interrupted(2)
     job = action.client.state(f"{store.directory.name}.01-base-r1.1.measured")
     assert (job["state"], job["stopped"]) == ("finished", "request")
@@ -343,6 +433,27 @@ def test_an_interrupt_stops_the_job_and_keeps_what_there_is(interrupted: Any, st
     trial = store.trials()[0]
     assert trial["verdict"] in ("aborted", "failed")
     assert "interrupted by signal 2 in step measured" in [f["message"] for f in trial["findings"]]
+    where = {"experiment_dir": str(store.directory), "trial_id": "01-base-r1"}
+    assert driver.action(**RUN, **where, phase="collect").run(task_vars={})["found"] is False  # half a run is not collected
+
+
+@pytest.mark.parametrize(("number", "state"), [(2, "finished"), (0, "running")])
+def test_an_interrupted_check_of_the_data_set_is_stopped_too(
+    number: int, state: str, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.psql("exec sleep 300")
+
+    def interrupt(_client: Any, _job: dict[str, Any], *_args: Any) -> None:
+        raise job_client.Interrupted(number)
+
+    monkeypatch.setattr(job_client.JobClient, "follow", interrupt)
+    monkeypatch.setattr(workload_action.os, "_exit", lambda code: (_ for _ in ()).throw(SystemExit(code)))
+    action = driver.action(**RUN)
+    with pytest.raises(SystemExit):
+        action.run(task_vars={})
+    job_id = f"{action.job_prefix}.check"
+    assert action.client.state(job_id)["state"] == state
+    action.client.stop(job_id)
 
 
 def test_a_lost_controller_leaves_the_job_alone(interrupted: Any, store: Store) -> None:
