@@ -1,31 +1,22 @@
-#!/usr/bin/env python3
 # GNU General Public License v3.0 or later (see LICENSE)
-"""The built-in driver of TPROC-C as ratios: the build against COPY, the run with latencies against without. See ``benchmarks/README.md``.
-
-``--only build|flat|latency``; the other options are those of ``speed.py``.
-"""
+"""The built-in driver of TPROC-C as ratios: the build against COPY, the run with latencies against without."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import speed
-from speed import Figure, SideFailed, Target, figure, say, stats
+from ratios import Figure, SideFailed, Target, figure, say
 from support import tprocc as driver
 from support.cluster import running_cluster, sql
+from toolkit import parse_tps
 
+from ansible_collections.pgsizing.bench.plugins.module_utils import stats
 from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import tprocc
 
 WAREHOUSES, SESSIONS = 4, 2
 SETTINGS = "shared_buffers = 1GB\nmax_wal_size = 8GB\ncheckpoint_timeout = 15min\nmax_connections = 100\nfsync = on\nautovacuum = off\n"
-#: HammerDB 4.12 on 2 quiet cores: CPU and wall seconds to build 4 warehouses with 2 workers (client 84, server 17), and what its client
-#: takes for a new order (docs/tprocc.md).
-HAMMERDB_BUILD_CPU_S, HAMMERDB_BUILD_WALL_S, HAMMERDB_CLIENT_US = 101.0, 58.0, 325.0
 TABLES = ("order_line", "stock", "customer", "orders", "history", "new_order")
 OWNERS = dict(zip(TABLES, ("ol_w_id", "s_w_id", "c_w_id", "o_w_id", "h_w_id", "no_w_id"), strict=True))
 
@@ -56,10 +47,10 @@ def timed(cluster: dict[str, Any], steps: list[dict[str, Any]], folder: Path) ->
     return Cost(wall, programs + server_cpu(cluster) - cpu)
 
 
-def fresh(cluster: dict[str, Any], database: str) -> dict[str, Any]:
-    """Make an empty database, with nothing left to write from before."""
+def fresh(cluster: dict[str, Any], database: str, template: str = "") -> dict[str, Any]:
+    """Make a database, empty or a copy, with nothing left to write from before; return how to connect to it."""
     sql(cluster, f"DROP DATABASE IF EXISTS {database}")
-    sql(cluster, f"CREATE DATABASE {database}")
+    sql(cluster, f"CREATE DATABASE {database}" + (f" TEMPLATE {template} STRATEGY file_copy" if template else ""))
     sql(cluster, "CHECKPOINT")
     return driver.connection(cluster, database)
 
@@ -68,7 +59,6 @@ def build(work: Path, quick: bool) -> list[Figure]:
     """Build the same data set by our loader, and by COPY of its rows from files with the same indexes after it."""
     pairs = 1 if quick else 4
     cost: dict[str, list[Cost]] = {"ours": [], "copy": []}
-    whole: list[Cost] = []
     with running_cluster(work / "cluster", SETTINGS) as cluster:
         params = tprocc.complete({"warehouses": WAREHOUSES, "load_sessions": SESSIONS}, cores=SESSIONS)
         files = export(cluster, params, work)
@@ -77,8 +67,6 @@ def build(work: Path, quick: bool) -> list[Figure]:
             folder = work / f"{side}-{pair}"
             if side == "ours":
                 done = timed(cluster, steps[:-1], folder)
-                rest = timed(cluster, steps[-1:], folder / "rest")
-                whole.append(Cost(done.wall_s + rest.wall_s, done.cpu_s + rest.cpu_s))
             else:
                 driver.run(steps[:1], cluster, folder)
                 done = copy(cluster, files, steps[2:4], folder)
@@ -91,16 +79,6 @@ def build(work: Path, quick: bool) -> list[Figure]:
     return [
         figure("CPU, build / COPY floor", "s", [c.cpu_s for c in ours], [c.cpu_s for c in floor], Target(at_most=1.2)),
         figure("wall, build / COPY floor", "s", [c.wall_s for c in ours], [c.wall_s for c in floor], Target(at_most=1.2)),
-        figure(
-            "CPU, build with statistics / HammerDB's", "s", [c.cpu_s for c in whole], [HAMMERDB_BUILD_CPU_S] * pairs, Target(at_most=1 / 8)
-        ),
-        figure(
-            "wall, build with statistics / HammerDB's",
-            "s",
-            [c.wall_s for c in whole],
-            [HAMMERDB_BUILD_WALL_S] * pairs,
-            Target(at_most=1 / 7),
-        ),
     ]
 
 
@@ -154,17 +132,12 @@ def latency(work: Path, quick: bool) -> list[Figure]:
     """Run the load with everything that gives latencies and progress, and without."""
     pairs, duration = (2, 3) if quick else (8, 10)
     tps: dict[str, list[float]] = {"on": [], "off": []}
-    client: list[float] = []
     with running_cluster(work / "cluster", SETTINGS) as cluster:
         params = tprocc.complete({"warehouses": WAREHOUSES, "load_sessions": SESSIONS, "ramp_up": 0, "duration": duration}, cores=SESSIONS)
         timed(cluster, tprocc.load_steps(params, driver.VERSION, fresh(cluster, "source")), work / "source")
         for side, pair in stats.order(["on", "off"], pairs):
-            sql(cluster, "DROP DATABASE IF EXISTS run")
-            sql(cluster, "CREATE DATABASE run TEMPLATE source STRATEGY file_copy")
-            sql(cluster, "CHECKPOINT")
-            measured = next(
-                s for s in tprocc.run_steps(params, driver.VERSION, driver.connection(cluster, "run")) if s["name"] == "measured"
-            )
+            steps = tprocc.run_steps(params, driver.VERSION, fresh(cluster, "run", template="source"))
+            measured = next(s for s in steps if s["name"] == "measured")
             if side == "off":
                 words = measured["argv"]
                 at = words.index("-P")
@@ -174,22 +147,8 @@ def latency(work: Path, quick: bool) -> list[Figure]:
             done = driver.run([measured], cluster, work / f"{side}-{pair}")[0]
             if done["job"]["rc"] != 0:
                 raise SideFailed(done["stderr"][-2000:])
-            tps[side].append(speed.parse_tps(done["stdout"]))
-            usage = done["job"]["rusage"]
-            if side == "on":
-                orders = int(sql(cluster, "SELECT sum(d_next_o_id) - 10 * 3001 * count(DISTINCT d_w_id) FROM district", "run"))
-                client.append(1e6 * (usage["user_s"] + usage["system_s"]) / orders)
+            tps[side].append(parse_tps(done["stdout"]))
             say(f"latency: pair {pair} of {pairs}, {side} {tps[side][-1]:.0f} tps")
     return [
         figure("tps, with latencies and progress / without", "tps", tps["on"], tps["off"], Target(at_least=0.97)),
-        figure("client CPU of a new order / HammerDB's", "us", client, [HAMMERDB_CLIENT_US] * pairs, Target(at_most=1 / 3)),
     ]
-
-
-BENCHMARKS: dict[str, Callable[[Path, bool], list[Figure]]] = {"build": build, "flat": flat, "latency": latency}
-
-if __name__ == "__main__":
-    speed.BENCHMARKS = BENCHMARKS
-    with suppress(KeyboardInterrupt):
-        sys.exit(speed.main())
-    sys.exit(130)
