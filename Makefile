@@ -3,20 +3,19 @@ PLAYBOOK = .venv/bin/ansible-playbook
 PYTEST = .venv/bin/pytest
 PYTHON_FILES = plugins tests tools benchmarks
 
-.PHONY: benchmark test test-more lint types unit integration e2e test-hammerdb testbed testbed-down speed catalogues setup setup-test clean
+.PHONY: benchmark test lint types unit integration e2e test-hammerdb testbed testbed-down speed catalogues setup setup-test clean
 
 benchmark: setup
 	$(PLAYBOOK) benchmark.yml $(ARGS)
 
-# What takes long or a test-bed has a target of its own: test-more.
-MORE = tests/integration/test_hammerdb.py tests/integration/test_storage.py tests/integration/test_tprocc.py \
-	tests/e2e/test_hammerdb.py tests/e2e/test_interrupts.py tests/e2e/test_testbed.py tests/e2e/test_tprocc.py
+# Three files of tests at a time, which wait a good part of theirs; those that take longest come first, so that the end is not spent waiting
+# for one of them. EXTRA= runs those too that would make it longer than half an hour on two cores.
+LONGEST = $(addprefix tests/,$(addprefix e2e/test_,testbed.py interrupts.py tprocc.py faults.py) integration/test_role_postgres.py)
+TOGETHER = -n 3 --dist loadfile --no-loadscope-reorder
+EXTRA = -m "not extra"
 
 test: setup-test lint types
-	$(PYTEST) tests/unit tests/integration tests/e2e $(addprefix --ignore=,$(MORE))
-
-test-more: setup-test
-	$(PYTEST) $(MORE)
+	$(PYTEST) $(TOGETHER) $(EXTRA) $(LONGEST) $(filter-out $(LONGEST),$(wildcard tests/e2e/test_*.py tests/integration/test_*.py)) tests/unit
 
 setup:
 	@tools/setup.sh
@@ -53,6 +52,7 @@ testbed:
 testbed-down:
 	tests/testbed/testbed.sh down
 
+# HAMMERDB_HOME, when set, is a HammerDB to compare with.
 speed: setup-test
 	.venv/bin/python benchmarks/speed.py $(ARGS)
 

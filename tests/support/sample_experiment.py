@@ -410,6 +410,7 @@ def _environment(variant: Mapping[str, Any], observed: bool, seconds: int) -> di
             "idle": 0.24,
             "busy_mean": 0.67,
             "busy_max": 0.81,
+            "server": 0.55,
             "cores": 2,
             "run_queue_mean": 3.1,
         },

@@ -118,8 +118,9 @@ runroot = "$bed/run"
 END
   # no name server: it would stay behind, and the hosts know each other by /etc/hosts
   pod network create --disable-dns --subnet 10.89.9.0/24 tbnet >/dev/null
+  # A host keeps its hardware address over a reboot: the other one knows it by that.
   for n in 0 1; do
-    pod run -d --name "tb-${hosts[n]}" --hostname "${hosts[n]}" --network tbnet --ip "${addresses[n]}" \
+    pod run -d --name "tb-${hosts[n]}" --hostname "${hosts[n]}" --network tbnet --ip "${addresses[n]}" --mac-address "02:00:0a:59:09:1$n" \
       --add-host "db:${addresses[0]}" --add-host "driver:${addresses[1]}" --log-driver=none \
       --privileged --systemd=always --rootfs "$bed/rootfs:O" /sbin/init >/dev/null
   done
