@@ -22,7 +22,9 @@ def place() -> Iterator[Place]:
 @pytest.fixture(scope="session")
 def first_run(place: Place) -> Run:
     """The first measurement: everything is built. Two repeats, nothing special."""
-    return place.run(*SHORT, "repeats=2")
+    run = place.run(*SHORT, "repeats=2")
+    assert (place.results / "latest").resolve() == run.directory
+    return run
 
 
 @pytest.fixture

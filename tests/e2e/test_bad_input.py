@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ REFUSED = {
     "GUC of another engine": ([{"gucs": {"edb_dynatune": 90}}], ["edb_dynatune", "EPAS"]),
     "more shared_buffers than memory": ([{"gucs": {"shared_buffers": "4TB"}}], ["shared_buffers", "larger than the memory"]),
     "more clients than connections": (["clients=500"], ["500 clients", "max_connections = 200", "lower clients"]),
-    "disk too small": (["scale=1", "data_scale=5000000"], ["disk: the plan needs", "are free"]),
+    "disk too small": (["scale=5000", "data_scale=1000"], ["disk: the plan needs", "are free"]),
     "cold cache on a machine that is not ours": (["cache=cold"], ["cache=cold", "share_host=true"]),
     "unknown published run": (["reproduce=pgbench-shared-bufers-2023"], ["did you mean 'pgbench-shared-buffers-2023'?"]),
 }
@@ -56,3 +57,24 @@ def test_no_binaries_and_no_way_to_install(fresh: Place) -> None:
     assert "binaries on this machine (there are: none) and no way to install them" in run.words
     assert "set postgres_bin_dirs to where they are" in run.words
     assert fresh.snapshot() == {}
+
+
+def test_an_old_python_on_a_host(fresh: Place) -> None:
+    """Stand-in: this Python, saying that it is 3.6, and failing as 3.6 does on what Ansible sends it."""
+    old = fresh.root / "old-python"
+    old.write_text(
+        "#!/bin/sh\n"
+        f"""[ "$1" = -c ] && exec {sys.executable} -c "import sys; sys.version_info = (3, 6, 15); $2"\n"""
+        "echo 'SyntaxError: future feature annotations is not defined' >&2; exit 1\n"
+    )
+    old.chmod(0o755)
+    inventory = fresh.root / "hosts.yml"
+    inventory.write_text(
+        f"bench_db: {{hosts: {{db1: {{ansible_connection: local, ansible_python_interpreter: {old}}}}}}}\n"
+        "bench_clients: {hosts: {c1: {ansible_connection: local}}}\n"
+    )
+    for options in ([], ["--check"]):
+        run = fresh.run(*SHORT, f"--inventory={inventory}", *options, "server_group=bench_db", "driver_group=bench_clients", rc=2)
+        assert "nothing was changed; Python 3.6.15 of db1 is too old, modules need 3.9 or later there" in run.words
+        assert "SyntaxError" not in run.words
+    assert not fresh.base_dir.exists()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,21 +11,38 @@ from support.e2e import SHORT, Place, Run, codes
 
 from ansible_collections.pgsizing.bench.plugins.module_utils.summary import figure
 
-VARIANTS = {
-    "base": {},
-    "big": {"gucs": {"shared_buffers": "64MB", "work_mem": "8MB", "checkpoint_timeout": "7min"}},
-    "flood": {"rate": 1000000},
-}
+BIG = {"shared_buffers": "64MB", "work_mem": "8MB", "checkpoint_timeout": "7min"}
+#: The second asks for a rate that no machine reaches: its trial is suspect.
+VARIANTS = {"base": {}, "big": {"gucs": BIG, "rate": 1000000}}
+#: Variables of somebody else's inventory.
+FOREIGN = {"size": "huge", "target": "existing", "seed": 99, "clients": 77, "repeats": 9, "workload": "tprocc"}
 
 
 @pytest.fixture(scope="module")
-def compared(place: Place, first_run: Run) -> Run:
-    """Three variants as a gate: one of them asks for a rate that no machine reaches, so its trial is suspect."""
-    return place.run(*SHORT, {"variants": VARIANTS, "gucs": {"shared_buffers": "32MB"}, "require": "valid"}, rc=None)
+def compared(place: Place, first_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The second run of the place: two variants as a gate, under a foreign inventory."""
+    inventory = tmp_path_factory.mktemp("inventory") / "hosts.yml"
+    inventory.write_text(json.dumps({"all": {"hosts": {"localhost": {"ansible_connection": "local"}}, "vars": FOREIGN}}))
+    gate = {"variants": VARIANTS, "gucs": {"shared_buffers": "32MB"}, "require": "valid"}
+    return place.run(*SHORT, gate, f"--inventory={inventory}", rc=None)
 
 
 def trial(run: Run, variant: str) -> dict[str, Any]:
     return next(t for t in run.trials.values() if t["variant"] == variant)
+
+
+def test_the_data_set_of_the_first_run_is_used_again(compared: Run, first_run: Run) -> None:
+    now, before = (run.experiment["environment"]["datasets"] for run in (compared, first_run))
+    assert [{**v, "reused": True} for v in before.values()] == list(now.values())
+    assert not any(v["reused"] for v in before.values())
+    assert not (compared.directory / "datasets").exists()
+    assert not any("no_reset" in codes(t) for t in compared.trials.values())
+
+
+def test_variables_of_a_foreign_inventory_change_nothing(compared: Run) -> None:
+    plan = compared.experiment["plan"]
+    assert (plan["size"], plan["target"], plan["workload"], plan["repeats"]) == ("local", "managed", "pgbench", 1)
+    assert {(v["parameters"]["seed"], v["parameters"]["clients"]) for v in plan["variants"]} == {(20, 2)}
 
 
 def test_settings_are_really_in_effect_in_each_trial(compared: Run) -> None:
@@ -35,8 +53,7 @@ def test_settings_are_really_in_effect_in_each_trial(compared: Run) -> None:
         "shared_buffers": "32MB",
         "checkpoint_timeout": "15min",
     }
-    assert {k: live("big")[k] for k in VARIANTS["big"]["gucs"]} == VARIANTS["big"]["gucs"]
-    assert live("flood") == live("base")
+    assert {k: live("big")[k] for k in BIG} == BIG
     assert trial(compared, "big")["comparison_key"]["settings"] != trial(compared, "base")["comparison_key"]["settings"]
     assert not any("settings_not_in_effect" in codes(t) for t in compared.trials.values())
 
@@ -49,10 +66,10 @@ def test_settings_that_differ_stand_in_the_report(compared: Run) -> None:
 
 
 def test_a_suspect_trial_fails_the_gate_after_the_report(compared: Run) -> None:
-    flood = trial(compared, "flood")
-    assert flood["verdict"] == "suspect"
-    assert "rate_missed" in codes(flood, "suspect")
-    assert f"trial {flood['trial_id']} is suspect" in compared.words
+    big = trial(compared, "big")
+    assert big["verdict"] == "suspect"
+    assert "rate_missed" in codes(big, "suspect")
+    assert f"trial {big['trial_id']} is suspect" in compared.words
     assert compared.journal["end"]["state"] == "failed"
     assert {t["state"] for t in compared.journal["trials"].values()} == {"finished"}
     assert (compared.directory / "report.html").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from support.modules import wait_for
 FAILING = "DO $$ BEGIN IF random() < 0.3 THEN RAISE EXCEPTION USING ERRCODE = 'serialization_failure'; END IF; END $$;"
 VARIANTS = {
     "calm": {},
-    "server-killed": {},
-    "pgbench-killed": {},
-    "backend-ended": {},
+    "server-killed": {"duration": 5},
+    "pgbench-killed": {"duration": 5},
+    "backend-ended": {"duration": 5},
+    "crowded": {"duration": 5},
     "failing": {"scripts": [{"sql": FAILING}]},
     "unstartable": {"gucs": {"huge_pages": "on", "huge_page_size": "1GB"}},
 }
@@ -43,17 +45,23 @@ def end_backend(place: Place, _run_dir: Path) -> None:
     assert sql(cluster, query) == "1"
 
 
+def crowd(_place: Place, _run_dir: Path) -> None:
+    busy = [subprocess.Popen(["timeout", "4", "sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count() or 1)]
+    assert [process.wait() for process in busy] == [124] * len(busy)
+
+
 FAULTS: dict[str, Callable[[Place, Path], None]] = {
     "server-killed": kill_server,
     "pgbench-killed": kill_pgbench,
     "backend-ended": end_backend,
+    "crowded": crowd,
 }
 
 
 @pytest.fixture(scope="module")
 def troubled(place: Place, first_run: Run) -> Run:
     """The experiment, after all its troubles."""
-    run = place.start(*SHORT, "duration=5", {"variants": VARIANTS})
+    run = place.start(*SHORT, {"variants": VARIANTS})
     run.wait(lambda: run.id and (run.directory / "experiment.json").exists())
     for planned in run.experiment["plan"]["trials"]:
         fault = FAULTS.get(planned["variant"])
@@ -91,6 +99,12 @@ def test_each_trouble_has_its_verdict(troubled: Run, variant: str, verdict: str,
 def test_the_calm_trial_does_not_suffer(troubled: Run) -> None:
     assert trial(troubled, "calm")["verdict"] in ("valid", "suspect")
     assert f"trial {trial(troubled, 'calm')['trial_id']} is" not in troubled.words
+
+
+def test_other_work_on_the_machine_makes_a_trial_suspect(troubled: Run) -> None:
+    found = next(f for f in trial(troubled, "crowded")["findings"] if f["code"] == "other_load")
+    assert (found["severity"], found["evidence"]["host"]) == ("suspect", "server")
+    assert 0.15 < found["evidence"]["share"] < 1
 
 
 def test_a_share_of_failed_transactions_is_the_real_one(troubled: Run) -> None:

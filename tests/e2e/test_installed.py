@@ -15,7 +15,11 @@ from support.e2e import REPOSITORY, SHORT, Place, codes, read
 GALAXY = Path(sys.executable).with_name("ansible-galaxy")
 
 
-def test_an_installed_collection_leaves_a_trial_and_minds_a_signal(prepared: Place, tmp_path: Path) -> None:
+def test_an_installed_collection_leaves_a_trial(prepared: Place, tmp_path: Path) -> None:
+    """It does so after a run that held the host against a second one, and was ended by ``kill``.
+
+    What an unstartable variant leaves behind when it is the last keeps neither from starting.
+    """
     clean = {k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_")}
     built, installed, elsewhere = tmp_path / "built", tmp_path / "collections", tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -30,17 +34,24 @@ def test_an_installed_collection_leaves_a_trial_and_minds_a_signal(prepared: Pla
     root = installed / "ansible_collections" / "pgsizing" / "bench"
     assert not [name for name in ("tests", ".venv", "results", "ansible.cfg", "collections", "benchmarks") if (root / name).exists()]
 
+    (settings,) = prepared.base_dir.glob("clusters/*/gucs.conf")
+    settings.write_text("huge_pages = on\nhuge_page_size = 1GB\n")
     prepared.environment = {"ANSIBLE_COLLECTIONS_PATH": str(installed)}
     here: dict[str, Any] = {"playbook": "pgsizing.bench.benchmark", "cwd": elsewhere}
     try:
         ended = prepared.start(*SHORT, "duration=30", **here)
         ended.wait_step("measured")
+        second = prepared.run(*SHORT, rc=None, **here)
+        going_on = ended.process.poll() is None
         ended.signal(signal.SIGTERM)
         assert ended.end() != 0
         prepared.quiet()
         run = prepared.run(*SHORT, **here)
     finally:
         prepared.environment = {}
+    assert going_on and second.trials == {}
+    assert f"held by the experiment {ended.id}" in second.words
+    assert f"-e resume={ended.id}" in second.words
     assert [codes(t, "aborted") for t in ended.trials.values()] == [{"interrupted"}]
     assert ended.journal["end"] is None  # nobody was left to write it
     (trial,) = run.trials.values()

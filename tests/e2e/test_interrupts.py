@@ -1,5 +1,5 @@
 # GNU General Public License v3.0 or later (see LICENSE)
-"""Runs that are interrupted, and taken up again: Ctrl-C in each stage, SIGTERM, a killed controller, a second experiment."""
+"""Runs that are interrupted, and taken up again: Ctrl-C in each stage, a killed controller."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ STAGES: dict[str, Callable[[Run], object]] = {
     "initdb": initdb,
     "load": lambda run: job(run, "load"),
     "reset": lambda run: marked(run, "reset"),
+    "restart": lambda run: marked(run, "restart"),
     "ramp_up": lambda run: job(run, "ramp_up"),
     "measured": lambda run: job(run, "measured"),
     "collect": lambda run: marked(run, "collect"),
@@ -61,17 +62,23 @@ def kill_controller(run: Run) -> None:
 
 
 def test_ctrl_c_while_planning_leaves_nothing(fresh: Place) -> None:
+    """It may come a moment too late to keep the experiment from being written, and a moment too early for its end record."""
+    names = ("ANSIBLE_DISPLAY_OK_HOSTS", "ANSIBLE_DISPLAY_SKIPPED_HOSTS")  # both: a task is named when it starts, not when it ends
+    fresh.environment.update(dict.fromkeys(names, "1"))
     run = fresh.start(*OPTIONS)
     run.wait(lambda: "TASK [pgsizing.bench.plan : Plan the experiment]" in run.output)
     run.control_c()
     assert run.end() != 0
     fresh.quiet()
     assert not fresh.base_dir.exists()
-    if run.id and run.directory.exists():  # it came a moment too late to keep the experiment from being written
-        assert run.journal["end"]["state"] == "interrupted"
+    for experiment in fresh.results.glob("*/experiment.json"):
+        journal = read(experiment)["journal"]
+        assert {t["state"] for t in journal["trials"].values()} == {"planned"}
+        assert (journal["end"] or {"state": "interrupted"})["state"] == "interrupted"
+        assert not is_locked(experiment.with_name("lock"))
 
 
-def test_ctrl_c_in_every_stage_then_resume(fresh: Place) -> None:
+def test_an_interrupt_in_every_stage_then_resume(fresh: Place) -> None:
     """One experiment, interrupted in stage after stage and taken up again each time, ends whole.
 
     While it loads, its controller is killed too and it is taken up at once: what is half done is ended and done again.
@@ -81,15 +88,16 @@ def test_ctrl_c_in_every_stage_then_resume(fresh: Place) -> None:
     experiment_id = run.id
     for stage, reached in STAGES.items():
         if stage == "load":
-            run.wait(lambda reached=reached, run=run: reached(run))
+            loading = run.wait(lambda run=run: job(run, "load"))
             kill_controller(run)
             run = fresh.start(f"resume={experiment_id}")
+            run.wait((loading / "result.json").exists)
         run.wait(lambda reached=reached, run=run: run.id and reached(run))
         run.control_c()
         assert run.end() != 0, f"{stage}: {run.output}"
         assert_over(run)
-        end = run.journal["end"]
-        assert (end["state"], end["cause"]) == ("interrupted", "SIGINT"), f"{stage}: {end}\n{run.output}"
+        end = run.journal["end"] or {}
+        assert (end.get("state"), end.get("cause")) == ("interrupted", "SIGINT"), f"{stage}: {end}\n{run.output}"
         if stage != "report":
             assert f"-e resume={experiment_id}" in run.words, f"{stage}: {run.output}"
             assert run.words.count(f"-e postgres_base_dir={fresh.base_dir}") == 2  # to resume, to tear down
@@ -108,27 +116,6 @@ def test_ctrl_c_in_every_stage_then_resume(fresh: Place) -> None:
     assert {t["state"] for t in run.journal["trials"].values()} == {"finished"}
     assert (run.directory / "report.html").exists()
     assert list((run.directory / "trials").glob("*.attempt-*"))
-
-
-def test_sigterm_and_a_second_experiment_on_the_same_host(prepared: Place) -> None:
-    """The second is refused and disturbs nothing; ``kill`` ends the first as Ctrl-C does."""
-    run = prepared.start(*SHORT, "duration=60")
-    run.wait(lambda: job(run, "measured"))
-    assert run.id
-    second = prepared.run(*SHORT, rc=None)
-    assert f"held by the experiment {run.id}" in second.words
-    assert f"-e resume={run.id}" in second.words
-    assert second.trials == {}
-    assert run.process.poll() is None
-    running = job(run, "measured")
-    assert running
-    run.signal(signal.SIGTERM)
-    assert run.end() != 0
-    assert_over(run)
-    assert run.journal["end"] == {**run.journal["end"], "state": "interrupted", "cause": "SIGTERM"}
-    (trial,) = run.trials.values()
-    assert "interrupted" in codes(trial, "aborted")
-    assert read(running / "result.json")["stopped"] == "request"
 
 
 def test_killed_controllers_lose_no_measurement(prepared: Place) -> None:

@@ -60,7 +60,7 @@ def test_a_build_that_was_interrupted_is_taken_up(measured: Run) -> None:
     built = next(measured.directory.glob("datasets/*/raw"))
     assert (built / "schema.stdout").read_text() == "resumed\n"
     dataset = next(iter(measured.experiment["environment"]["datasets"].values()))
-    assert dataset["reused"] is False
+    assert (dataset["reused"], dataset["load_seconds"]) == (False, None)  # what the first part took is not known
 
 
 def test_a_run_gives_nopm_by_the_second_and_latencies_by_type(measured: Run, cluster: dict[str, Any]) -> None:
@@ -82,7 +82,30 @@ def test_the_consistency_command_passes_after_a_run_and_fails_on_a_deleted_row(p
     place.run(playbook="playbooks/check_data.yml")
     assert not is_locked(place.base_dir / "host.lock")
     assert Path(cluster["data_dir"], "postmaster.pid").exists()  # it ran before, and goes on
+    login = {"login_unix_socket": cluster["socket_dir"], "login_passfile": cluster["passfile"], "login_port": cluster["port"]}
+    login["login_user"] = cluster["user"]
+    place.run(login, playbook="playbooks/check_data.yml")  # the same as a server of the user's own
     psql(cluster, "DELETE FROM order_line WHERE ol_w_id = 2 AND ol_d_id = 3 AND ol_o_id = 17 AND ol_number = 1")
     failed = place.run(playbook="playbooks/check_data.yml", rc=None)
     assert "the data violate condition 4 (1), condition 6 (1)" in failed.words
+    assert "the data violate condition 4 (1), condition 6 (1)" in place.run(login, playbook="playbooks/check_data.yml", rc=None).words
     assert not is_locked(place.base_dir / "host.lock")
+
+
+@pytest.mark.extra
+def test_a_run_whose_controller_was_killed_is_collected_with_all_its_orders(place: Place, measured: Run) -> None:
+    """After it ended by itself, and its server with it: the counters are read then, the window is the run's own."""
+    assert measured.trials
+    run = place.start(*SHORT, "duration=6")
+    run.wait_step("measured")
+    os.killpg(run.process.pid, signal.SIGKILL)
+    run.end()
+    place.quiet()
+    resumed = place.run(f"resume={run.id}")
+    (trial,) = resumed.trials.values()
+    assert "resumed" in codes(trial)
+    assert trial["verdict"] in ("valid", "suspect"), trial["findings"]
+    neword = next(s for s in trial["latency"]["scripts"] if s["name"] == "neword")
+    assert 0 <= neword["transactions"] - trial["conditions"]["new_orders"] <= 0.05 * neword["transactions"]  # 1 in 100 rolls back
+    assert trial["metrics"]["nopm"]["value"] == pytest.approx(10 * trial["conditions"]["new_orders"], rel=0.1)
+    assert not codes(trial) & {"inconsistent", "data_inconsistent", "tpm_nopm_ratio"}
