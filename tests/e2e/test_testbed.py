@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.e2e import REPOSITORY, Run, codes, read
 from support.modules import wait_for
-from support.testbed import ADDRESSES, BED, INVENTORY, SHORT, Bed, RemotePlace, raised
+from support.testbed import BED, HOSTS, INVENTORY, SHORT, Bed, RemotePlace, raised
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +25,7 @@ def bed() -> Iterator[Bed]:
 @pytest.fixture(scope="session")
 def before(bed: Bed) -> dict[str, dict[str, str]]:
     """What both hosts were before anything of ours ran."""
-    return {host: bed.state(host) for host in ADDRESSES}
+    return {host: bed.state(host) for host in HOSTS}
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +78,7 @@ def test_C073_the_password_is_in_a_file_on_the_server_and_nowhere_else(watched: 
     assert [p for p in measured.directory.rglob("*") if p.is_file() and secret.encode() in p.read_bytes()] == []
     assert "initdb" in seen["db"]
     assert "pgbench" in seen["driver"]
-    assert [host for host in ADDRESSES if secret in seen[host]] == []
+    assert [host for host in HOSTS if secret in seen[host]] == []
     assert bed.on("driver", f"grep -rl {secret} /var/lib/pgsizing /root /tmp 2>/dev/null; true") == ""
 
 
@@ -87,7 +87,7 @@ def test_the_server_lets_in_the_driver_alone(measured: Run, bed: Bed) -> None:
     assert [rule.split()[1:4] for rule in rules] == [
         ["all", "all", "127.0.0.1/32"],
         ["all", "all", "::1/128"],
-        ["all", "pgsizing", f"{ADDRESSES['driver']}/32"],
+        ["all", "pgsizing", f"{bed.addresses['driver']}/32"],
     ]
     assert measured.experiment["plan"]["where"]["driver"] == ["driver"]
 
@@ -99,8 +99,8 @@ def upgrades(bed: Bed, host: str) -> str:
 
 def test_nothing_runs_afterwards(measured: Run, bed: Bed) -> None:
     assert measured.journal["end"]["state"] == "finished"
-    assert all(bed.idle(host) for host in ADDRESSES)
-    assert [upgrades(bed, host) for host in ADDRESSES] == ["active", "active"]
+    assert all(bed.idle(host) for host in HOSTS)
+    assert [upgrades(bed, host) for host in HOSTS] == ["active", "active"]
 
 
 def test_a_second_preparation_changes_nothing(measured: Run, remote: RemotePlace, tmp_path: Path) -> None:
@@ -127,13 +127,13 @@ def lease(bed: Bed, host: str) -> dict[str, object]:
 
 def test_an_interrupt_frees_both_hosts(measured: Run, remote: RemotePlace, bed: Bed) -> None:
     run = start(remote)
-    meanwhile = [upgrades(bed, host) for host in ADDRESSES]
+    meanwhile = [upgrades(bed, host) for host in HOSTS]
     run.control_c()
     assert run.end() == 99
     assert meanwhile == ["inactive", "inactive"]
     assert "the hosts are free" in run.output
-    assert all(bed.idle(host) for host in ADDRESSES)
-    assert [lease(bed, host)["cause"] for host in ADDRESSES] == ["released", "released"]
+    assert all(bed.idle(host) for host in HOSTS)
+    assert [lease(bed, host)["cause"] for host in HOSTS] == ["released", "released"]
     assert run.journal["end"]["state"] == "interrupted"
 
 
@@ -154,7 +154,7 @@ def kill(bed: Bed, host: str, what: str) -> None:
 def cut_network(bed: Bed) -> None:
     """For 20 seconds nothing goes from here to the driver."""
     for change in ("-I", "-D"):
-        subprocess.run(["iptables", "-w", change, "OUTPUT", "-d", ADDRESSES["driver"], "-j", "DROP"], check=True)
+        subprocess.run(["iptables", "-w", change, "OUTPUT", "-d", bed.addresses["driver"], "-j", "DROP"], check=True)
         if change == "-I":
             with pytest.raises(AssertionError):  # nothing is to come true: the cut lasts
                 wait_for(lambda: False, 20)
@@ -219,7 +219,7 @@ def test_a_foreign_server_is_refused_with_port_and_clients(measured: Run, remote
 
 def test_edb_names_sudo_with_password_bastion_and_own_group_vars(measured: Run, remote: RemotePlace, bed: Bed, tmp_path: Path) -> None:
     secret = "correct horse battery"
-    for host in ADDRESSES:
+    for host in HOSTS:
         bed.on(
             host,
             f"useradd -m -s /bin/bash ops && echo 'ops:{secret}' | chpasswd && usermod -aG sudo ops && "
@@ -228,19 +228,19 @@ def test_edb_names_sudo_with_password_bastion_and_own_group_vars(measured: Run, 
     config = "Host *\nStrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n"
     (tmp_path / "ssh_config").write_text(f"{config}IdentityFile {BED}/key\n")  # the bastion reads it too
     ssh = f"-F {tmp_path}/ssh_config"
-    jump = f"{ssh} -o ProxyJump=root@{ADDRESSES['driver']}"
+    jump = f"{ssh} -o ProxyJump=root@{bed.addresses['driver']}"
     inventory = {
         "primary": {
             "hosts": {
                 "pgsql1.internal": {
-                    "ansible_host": ADDRESSES["db"],
-                    "private_ip": ADDRESSES["db"],
-                    "hammerdb_server_private_ip": ADDRESSES["driver"],
+                    "ansible_host": bed.addresses["db"],
+                    "private_ip": bed.addresses["db"],
+                    "hammerdb_server_private_ip": bed.addresses["driver"],
                     "ansible_ssh_common_args": jump,
                 }
             }
         },
-        "hammerdbserver": {"hosts": {"hammerdb1.internal": {"ansible_host": ADDRESSES["driver"], "ansible_ssh_common_args": ssh}}},
+        "hammerdbserver": {"hosts": {"hammerdb1.internal": {"ansible_host": bed.addresses["driver"], "ansible_ssh_common_args": ssh}}},
     }
     (tmp_path / "hosts.yml").write_text(json.dumps(inventory))
     (tmp_path / "group_vars").mkdir()
@@ -262,8 +262,8 @@ def test_edb_names_sudo_with_password_bastion_and_own_group_vars(measured: Run, 
         assert "sudo" in wrong.words.lower()
         with bed.watched() as seen:
             run = remote.run(f"--inventory={tmp_path}", *groups, *short, "-vvv")
-        assert all("sudo" in seen[host] for host in ADDRESSES)
-        assert [host for host in ADDRESSES if secret in seen[host]] == []
+        assert all("sudo" in seen[host] for host in HOSTS)
+        assert [host for host in HOSTS if secret in seen[host]] == []
         [trial] = run.trials.values()
         assert trial["conditions"]["clients"] == 3
         assert run.experiment["plan"]["size"] == "local"
@@ -272,7 +272,7 @@ def test_edb_names_sudo_with_password_bastion_and_own_group_vars(measured: Run, 
         lost = remote.run(f"--inventory={tmp_path}", "--check", rc=2)
         assert "its groups are: hammerdbserver, primary" in lost.words
     finally:
-        for host in ADDRESSES:
+        for host in HOSTS:
             bed.on(host, "userdel -rf ops 2>/dev/null; groupdel ops 2>/dev/null; rm -rf /home/ops; true")
 
 

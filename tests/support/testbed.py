@@ -15,7 +15,7 @@ from support.modules import wait_for
 
 BED = REPOSITORY / ".cache/testbed"
 SCRIPT = REPOSITORY / "tests/testbed/testbed.sh"
-ADDRESSES = {"db": "10.89.9.11", "driver": "10.89.9.12"}
+HOSTS = ("db", "driver")
 SSH = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
 INVENTORY = "--inventory=inventories/testbed"
 #: The least that still is a measurement, on two hosts.
@@ -35,10 +35,14 @@ print("\\n".join(text.replace(b"\\0", b" ").decode("utf-8", "replace") for text 
 
 
 class Bed:
-    """The raised test-bed."""
+    """The raised test-bed. Addresses by host."""
+
+    def __init__(self) -> None:
+        net = (BED / "net").read_text().strip()
+        self.addresses = {"db": f"{net}.11", "driver": f"{net}.12"}
 
     def _ssh(self, host: str, command: str) -> list[str]:
-        return ["ssh", "-i", str(BED / "key"), *SSH, "-o", "ConnectTimeout=5", f"root@{ADDRESSES[host]}", command]
+        return ["ssh", "-i", str(BED / "key"), *SSH, "-o", "ConnectTimeout=5", f"root@{self.addresses[host]}", command]
 
     def on(self, host: str, command: str, check: bool = True) -> str:
         """Run a command as root on a host; return what it printed."""
@@ -81,7 +85,7 @@ class Bed:
             host: subprocess.Popen(
                 self._ssh(host, f"python3 -c {shlex.quote(WATCH)}"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
-            for host in ADDRESSES
+            for host in HOSTS
         }
         seen: dict[str, str] = {}
         try:

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A test-bed of two hosts on this machine: db (10.89.9.11) and driver (10.89.9.12), each with systemd, an address and a file system
-# of its own, reached by ssh. Made of podman and runc on a bridge of its own.
+# A test-bed of two hosts on this machine, db and driver, each with systemd, an address and a file system of its own, reached by ssh.
+# Made of podman and runc on a bridge of its own, whose subnet is the first free one: .cache/testbed/net has its first three numbers.
 # It proves orchestration, never performance: both hosts share CPU, memory and the vm.* settings with this machine.
 #   testbed.sh up      make and start both hosts (fresh ones when they stand already); all state is in .cache/testbed
 #   testbed.sh down    remove hosts, network and state but for the root file system, which the next "up" uses again
@@ -11,7 +11,6 @@ verb=${1:-up}
 bed=$PWD/.cache/testbed
 packages=(podman runc netavark mmdebstrap arch-test openssh-client iptables)
 hosts=(db driver)
-addresses=(10.89.9.11 10.89.9.12)
 
 why_not() {
   if [ "$(id -u)" != 0 ]; then
@@ -58,7 +57,7 @@ down() {
   find /sys/fs/cgroup -depth -type d -path '*/libpod_parent*' -exec rmdir {} + 2>/dev/null || true
   # podman's own state; what is mounted in it goes first
   for path in $(awk -v under="$bed/" 'index($5, under) == 1 { print $5 }' /proc/self/mountinfo | sort -r); do umount "$path"; done
-  rm -rf "$bed/storage" "$bed/run" "$bed/networks" "$bed/before" "$bed/containers.conf" "$bed/storage.conf"
+  rm -rf "$bed/storage" "$bed/run" "$bed/networks" "$bed/before" "$bed/net" "$bed/containers.conf" "$bed/storage.conf"
 }
 
 # What "down" has to put back.
@@ -84,7 +83,7 @@ make_rootfs() {
 }
 
 up() {
-  local missing=() n address
+  local missing=() addresses n net address
   for p in "${packages[@]}"; do dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p"); done
   if [ ${#missing[@]} -gt 0 ]; then
     apt-get -o DPkg::Lock::Timeout=300 update -qq
@@ -117,7 +116,11 @@ graphroot = "$bed/storage"
 runroot = "$bed/run"
 END
   # no name server: it would stay behind, and the hosts know each other by /etc/hosts
-  pod network create --disable-dns --subnet 10.89.9.0/24 tbnet >/dev/null
+  pod network create --disable-dns tbnet >/dev/null
+  net=$(pod network inspect --format '{{(index .Subnets 0).Subnet}}' tbnet)
+  net=${net%.*}
+  echo "$net" >net
+  addresses=("$net.11" "$net.12")
   # A host keeps its hardware address over a reboot: the other one knows it by that.
   for n in 0 1; do
     pod run -d --name "tb-${hosts[n]}" --hostname "${hosts[n]}" --network tbnet --ip "${addresses[n]}" --mac-address "02:00:0a:59:09:1$n" \
