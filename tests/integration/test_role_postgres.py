@@ -55,15 +55,14 @@ class Run:
 
 
 class Host:
-    """This machine as the target of plays, with a base directory, port and system user of its own."""
+    """This machine as the target of plays, with a base directory and port of its own, hence a system user too."""
 
     def __init__(self, scratch: Path, *, root: bool) -> None:
         self.scratch, self.root = scratch, root
         self.base_dir = scratch / "b"
         self.vars: dict[str, Any] = {"postgres_base_dir": str(self.base_dir), "postgres_port": free_port()}
         if root:
-            self.user = f"pgr{os.getpid()}"
-            self.vars["postgres_os_user"] = self.user
+            self.user = f"pgsizing-{hashlib.sha1(str(self.base_dir).encode()).hexdigest()[:8]}"
         else:
             self.user = UNPRIVILEGED if IS_ROOT else pwd.getpwuid(os.getuid()).pw_name
             self.base_dir.mkdir()
