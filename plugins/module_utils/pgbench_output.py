@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 #: At most this many lines of each kind are kept; the counts beside them are of all.
@@ -32,7 +32,7 @@ BUILTINS = ("tpcb-like", "simple-update", "select-only")
 #: Digits, grouped by one kind of thousands separator or not at all, and a decimal point. Nothing that goes on as a
 #: number may follow: ``85,184871`` and ``1.234.567`` and ``31,900  43,800`` are no number, not a part of one.
 _NUMBER = re.compile(
-    r"(?P<figure>\d{1,3}(?P<sep>[,'\u2019 \u00a0\u202f])\d{3}(?:(?P=sep)\d{3})*(?:\.\d+)?|\d+(?:\.\d+)?)"
+    r"(?P<figure>[1-9]\d{0,2}(?P<sep>[,'\u2019 \u00a0\u202f])\d{3}(?:(?P=sep)\d{3})*(?:\.\d+)?|\d+(?:\.\d+)?)"
     r"(?=ms\b|s\b|[^\w.,'\u2019\s]|\s+[^\s\d]|\s*$|[.,]\s*$|,\s+[^\s\d])"
 )
 _NOT_A_NUMBER = re.compile(r"[-+]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
@@ -56,6 +56,15 @@ def number(text: str) -> float | int | None:
     text = clean(text).strip()
     found = _NUMBER.match(text)
     return _value(found) if found and found.end() == len(text) else None
+
+
+def decimal(text: str) -> float | int | None:
+    """Return the number that ``text`` is, where the program prints decimals: ``117,390`` may be either of two, so it is ``None``.
+
+    With its decimal point a figure may have thousands separators (``1,009.146``), and without one it has none (``12``).
+    """
+    value = number(text)
+    return value if isinstance(value, float) or text.strip().isdigit() else None
 
 
 def _value(found: re.Match[str]) -> float | int:
@@ -194,19 +203,64 @@ _SESSION_ENDED = re.compile(r"(?:FATAL|PANIC|ВАЖНО|ПАНИКА|致命\S*|�
 _NOISE = re.compile(r"starting vacuum|end\.$|setting random seed|\(ignoring this error|script statistics:|Password:")
 
 
-def _lines(text: str) -> list[str]:
-    """Split into lines as a terminal would show them; a common prefix and the quotes of a JSON list are taken off."""
-    lines = [clean(line).rstrip() for line in re.split(r"\r\n|\n|\r", text)]
+#: A text of several lines as the value of a key in JSON, and the list of its lines that Ansible prints beside it.
+_JSON_TEXT = re.compile(r'"\w+"\s*:\s*("(?:[^"\\]|\\.)*?\\n(?:[^"\\]|\\.)*")')
+_JSON_LINES = re.compile(r'"\w+_lines"\s*:\s*\[(?:\s*"(?:[^"\\]|\\.)*",?)*\s*\]')
+
+
+def _split(text: str) -> list[str]:
+    """Split into lines as a terminal would show them; what a runner wrote as one text of JSON is taken apart."""
+    if _JSON_TEXT.search(text):
+        text = _JSON_TEXT.sub(lambda found: f"\n{_unquoted(found[1][1:])}\n", _JSON_LINES.sub("", text))
+    return [clean(line).rstrip() for line in re.split(r"\r\n|\n|\r", text)]
+
+
+#: Names of days, months and time zones, which change or say nothing of where a line comes from.
+_CALENDAR = re.compile(
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|UTC|GMT|CES?T|[AP]M)", re.IGNORECASE
+)
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
+
+
+def _source(text: str) -> tuple[str, ...]:
+    """Return the words of a prefix that say where the line comes from: all but numbers and times."""
+    words = [word.strip("[]<>(){}|:,'\"") for word in text.split()]
+    return tuple(word for word in words if (word[:1].isalpha() and not _CALENDAR.fullmatch(word)) or _ADDRESS.fullmatch(word))
+
+
+def _sources(lines: Sequence[str]) -> list[list[str]]:
+    """Part the lines of several hosts, each of which put its name before its lines, where they stand among each other."""
+    labels: dict[tuple[str, ...], set[str]] = {}
+    turns: list[tuple[str, ...]] = []
+    for line in lines:
+        found = _LINE.match(line)
+        if found and not found["dash"]:
+            source = _source(found["prefix"])
+            labels.setdefault(source, set()).add(found["label"])
+            turns += [source] if turns[-1:] != [source] else []
+    if len(labels) < 2 or () in labels or len(turns) <= len(labels) or len(set.intersection(*labels.values())) < 3:
+        return [[*lines]]
+    parts: dict[tuple[str, ...], list[str]] = {source: [] for source in labels}
+    of = turns[0]
+    for line in lines:
+        words = _source(line)
+        of = next((source for source in labels if words[: len(source)] == source), of)
+        parts[of].append(line)
+    return [*parts.values()]
+
+
+def _lines(lines: Sequence[str]) -> list[str]:
+    """Take off a common prefix, and the quotes of a JSON list."""
     shapes: Counter[str] = Counter()
     for line in lines:
         found = _LINE.match(line) or _PROGRESS.match(line)
         if found and not found.groupdict().get("dash") and "% of total" not in line:
             shapes[re.sub(r"\d+", "0", found["prefix"])] += 1
     if not shapes:
-        return lines
+        return [*lines]
     shape, count = shapes.most_common(1)[0]
     if not shape or count * 2 <= sum(shapes.values()) or (count < 3 and _ends_in_a_word(shape)):
-        return lines
+        return [*lines]
     prefix = re.compile(re.escape(shape).replace("0", r"\d+"))
     quoted = shape.endswith('"')
     result = []
@@ -343,13 +397,19 @@ def parse_report(text: str, exit_status: int | None = None) -> dict[str, Any]:
 
 
 def parse_reports(text: str, exit_status: int | None = None) -> list[dict[str, Any]]:
-    """Return the reports in ``text`` in their order, at least one. See ``parse_report``."""
-    readers = [_Reader()]
-    for line in _lines(text):
-        if not readers[-1].feed(line):
-            readers.append(_Reader())
-            readers[-1].feed(line)
-    return [reader.finish(exit_status) for reader in readers]
+    """Return the reports in ``text`` in their order, at least one. See ``parse_report``.
+
+    Lines of several hosts that stand among each other, each with its host before it, are taken host by host.
+    """
+    reports = []
+    for part in _sources(_split(text)):
+        readers = [_Reader()]
+        for line in _lines(part):
+            if not readers[-1].feed(line):
+                readers.append(_Reader())
+                readers[-1].feed(line)
+        reports += [reader.finish(exit_status) for reader in readers]
+    return reports
 
 
 class _Reader:
@@ -365,6 +425,7 @@ class _Reader:
         self.error: dict[str, Any] | None = None  # the error whose continuation lines may follow
         self.said: str | None = None  # the first message of the program, or of whoever failed to start it, without a level
         self.lost = False
+        self.repeats = False  # below "script statistics:" 9.6 and 10 say again what they said of their single script
         self.wording: set[str] = set()
 
     def feed(self, line: str) -> bool:
@@ -406,8 +467,8 @@ class _Reader:
         found = _LINE.match(line)
         return found if found and not _ends_in_a_word(found["prefix"]) else None
 
-    @staticmethod
-    def _known(line: str) -> bool:
+    def _known(self, line: str) -> bool:
+        self.repeats = self.repeats or "script statistics:" in line
         patterns = (_PROGRESS, _TUPLES, _DONE, _NOISE, _EXIT)
         return any(p.search(line) for p in patterns) or _init_phase(line) is not None
 
@@ -558,11 +619,11 @@ class _Reader:
         if weight and self.script:
             self.script["weight"] = int(weight["weight"])
             share = re.search(r"targets (\S+)% of total", line)
-            self.script["weight_pct"] = number(share[1]) if share else None
+            self.script["weight_pct"] = decimal(share[1]) if share else None
             return True
         share = _SHARE.match(line)
         if share and self.script:
-            self.script["transactions"], self.script["share_pct"] = number(share["count"]), number(share["share"])
+            self.script["transactions"], self.script["share_pct"] = number(share["count"]), decimal(share["share"])
             if share["tps"] is not None:
                 self.script["tps"] = number(share["tps"])
             return True
@@ -580,15 +641,15 @@ class _Reader:
             return understood
         lag = _LAG.search(line)
         if lag:
-            report["lag_average_ms"], report["lag_max_ms"] = number(lag["average"]), number(lag["max"])
+            report["lag_average_ms"], report["lag_max_ms"] = decimal(lag["average"]), decimal(lag["max"])
             return True
         found = self._key(line)
         if not found:
             return False
         key, rest = _LABELS[found["label"]], found["rest"]
         script = self.script if self.script and found["dash"] else None
-        if not script and found["dash"] and key in ("skipped", "latency_average_ms", "latency_stddev_ms"):
-            return True  # 9.6 and 10 repeat these under "script statistics:" of a single script
+        if self.repeats and not script and found["dash"] and key in ("skipped", "latency_average_ms", "latency_stddev_ms"):
+            return True
         target = script or report
         value: Any
         if key == "tps":
@@ -601,9 +662,9 @@ class _Reader:
             value = rest
         else:
             understood, value, after = _take(rest)
-            if not understood:
+            if key in _MILLISECONDS and value is not None and decimal(rest.removesuffix(after)) is None:
                 return False
-            if not self._rest_is_known(key, after, target):
+            if not understood or not self._rest_is_known(key, after, target):
                 return False
         if script is None:
             self.raw[key] = found["rest"]
@@ -726,7 +787,7 @@ class _Reader:
 def _share(text: str) -> float | None:
     """Return the percentage in parentheses, with or without a blank before the sign (up to 14), ``None`` for NaN."""
     found = re.search(r"\(\s*(\S+?)\s*%\)", text)
-    value = number(found[1]) if found else None
+    value = decimal(found[1]) if found else None
     return None if value is None else float(value)
 
 
@@ -736,7 +797,7 @@ _PROGRESS = re.compile(r"(?P<prefix>.*?)(?<!\w)progress: (?P<time>\d+(?:\.\d*)?)
 _ITEM = {
     "tps": re.compile(r"^(.+?) tps\b"),
     "latency_ms": re.compile(r"lat (\S+) ms"),
-    "stddev_ms": re.compile(r"stddev ([^\s,]+)"),
+    "stddev_ms": re.compile(r"stddev (\S+)"),
     "failed": re.compile(r"(\S+) failed\b"),
     "lag_ms": re.compile(r"lag (\S+) ms"),
     "skipped": re.compile(r"(\S+) skipped\b"),
@@ -755,8 +816,8 @@ def parse_progress(text: str) -> list[dict[str, Any]]:
     """
     samples: list[dict[str, Any]] = []
     before = zero = None
-    for line in re.split(r"\r\n|\n|\r", text):
-        sample = _sample(clean(line))
+    for line in _split(text):
+        sample = _sample(line)
         if not sample:
             continue
         if sample["ts"] is not None:
@@ -792,7 +853,8 @@ def _sample(line: str) -> dict[str, Any] | None:
     values = {}
     for key, pattern in _ITEM.items():
         item = pattern.search(found["items"])
-        values[key] = number(item[1].rstrip(",")) if item else None
+        read = decimal if key.endswith("_ms") else number
+        values[key] = read(item[1].rstrip(",")) if item else None
     time = float(found["time"])
     if values["tps"] is None:
         return None
@@ -841,7 +903,7 @@ def parse_init(text: str) -> dict[str, Any]:
         "first_error": None,
     }
     reader = _Reader()
-    for line in _lines(text):
+    for line in _lines(_split(text)):
         tuples = _TUPLES.search(line)
         done = _DONE.search(line)
         phase = _init_phase(line)

@@ -114,6 +114,47 @@ def test_lines_of_a_json_list() -> None:
     )
 
 
+@pytest.mark.parametrize("listed", [True, False], ids=["with its lines", "alone"])
+@pytest.mark.parametrize("indent", [None, 4])
+def test_c001_a_text_within_json(indent: int | None, listed: bool) -> None:
+    """As Ansible prints what a command wrote: one text, and often its lines again."""
+    status, text = capture("pgbench15_multiscript_maxtries.txt")
+    result = {
+        "changed": True,
+        "cmd": ["pgbench", "-c", "8"],
+        "stderr": "starting vacuum...end.\nprogress: 1.0 s, 5.0 tps, lat 1.0 ms\n",
+        "stdout": text,
+    }
+    result |= {f"{name}_lines": str(result[name]).splitlines() for name in ("stderr", "stdout") if listed}
+    shown = f"ok: [db1] => {json.dumps(result, indent=indent)}"
+    (report,) = output.parse_reports(shown, status)
+    assert comparable({**report, "unparsed": [], "unparsed_lines": 0}) == comparable(output.parse_report(text, status))
+    assert output.parse_progress(shown)[0]["elapsed_s"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("[bench1] out: ", "[bench2] out: "), ("10.0.0.1: ", "10.0.0.12: "), ("2024-05-01T10:00:07Z a | ", "2024-05-01T10:00:08Z b | ")],
+)
+def test_c001_lines_of_two_hosts_among_each_other(first: str, second: str) -> None:
+    one, two = (capture(f"pgbench{major}_run_T5_P1_r.txt") for major in (15, 17))
+    lines = [
+        f"{host}{line}"
+        for pair in zip(one[1].splitlines(), two[1].splitlines(), strict=False)
+        for host, line in zip((first, second), pair, strict=True)
+    ]
+    reports = output.parse_reports("\n".join(lines))
+    assert [(r["client_version"], r["tps"], r["processed"], r["latency_average_ms"], r["unparsed"]) for r in reports] == [
+        (alone["client_version"], alone["tps"], alone["processed"], alone["latency_average_ms"], [])
+        for alone in (output.parse_report(text) for _status, text in (one, two))
+    ]
+
+
+def test_lines_of_a_list_are_not_those_of_a_script() -> None:
+    report = output.parse_report("".join(f"- {line}\n" for line in C002.splitlines()))
+    assert (report["latency_average_ms"], report["tps"], report["unparsed"]) == (9.146, 109.334011, [])
+
+
 # named cases -------------------------------------------------------------------------------------------------------------
 
 
@@ -458,6 +499,20 @@ def test_reports_quoted_in_prose() -> None:
 )
 def test_generation_by_the_wording(text: str, generation: str | None) -> None:
     assert output.parse_report(text)["generation"] == generation
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("117,390", None), ("0,110", None), ("1,009.390", 1009.39), ("12", 12), ("12.5", 12.5), ("1,009,390", None), ("nan", None)],
+)
+def test_c017_a_decimal_comma_is_not_guessed_where_decimals_are_printed(text: str, value: float | None) -> None:
+    """Milliseconds and shares always have their point: a comma alone may stand for it, or set thousands apart."""
+    assert output.decimal(text) == value
+    report = output.parse_report(f"number of failed transactions: 289 ({text}%)\nlatency average = {text} ms\n")
+    assert (report["failed"], report["failed_pct"], report["latency_average_ms"]) == (289, value, value)
+    assert output.parse_report(f"rate limit schedule lag: avg {text} (max {text}) ms\n")["lag_max_ms"] == value
+    (sample,) = output.parse_progress(f"progress: 5.0 s, 2388.9 tps, lat {text} ms stddev {text}")
+    assert (sample["tps"], sample["latency_ms"], sample["stddev_ms"]) == (2388.9, value, value)
 
 
 def test_infinite_rate_is_null() -> None:
