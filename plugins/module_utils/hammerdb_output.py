@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from ansible_collections.pgsizing.bench.plugins.module_utils.pgbench_output import clean, number
+from ansible_collections.pgsizing.bench.plugins.module_utils.pgbench_output import clean, decimal, number
 
 #: Transaction types by their name in the time profile and in the database.
 TRANSACTIONS = ("neword", "payment", "delivery", "slev", "ostat")
@@ -125,6 +125,8 @@ def _figure(text: str) -> float | int | None:
 
 _LINE = re.compile(r"^(?:@(?P<at>\d{9,}(?:\.\d+)?) )?(?P<text>.*)$")
 _USER = re.compile(r"Vuser (?P<number>\d+):(?P<said>.*)$")
+#: A line of the console as a runner lists it in JSON; in the list of a job the users are not named.
+_QUOTED = re.compile(r"""\s*"((?:Vuser \d+:|Error in Virtual User \d+:).*?)",?\s*""")
 _USER_ERROR = re.compile(r"Error in Virtual User (?P<number>\d+): ?(?P<said>.*)$")
 _STATE = re.compile(r"(?P<number>\d+) = (?P<state>WAIT IDLE|RUNNING|FINISH SUCCESS|FINISH FAILED)$")
 _COUNTER = re.compile(r"(?P<tpm>\d+) (?P<database>.+?) tpm(?: @ (?P<clock>.+))?$")
@@ -208,7 +210,9 @@ def _lines(text: str) -> Iterator[tuple[float | None, str]]:
     stamp: float | None = None
     error: tuple[float | None, str] | None = None
     for raw in text.splitlines():
-        found = _LINE.match(clean(raw.replace("\r", "")))
+        plain = clean(raw.replace("\r", ""))
+        quoted = _QUOTED.fullmatch(plain)
+        found = _LINE.match(quoted[1].replace('\\"', '"') if quoted else plain)
         assert found
         line = found["text"].strip()
         if error and line and not found["at"] and _MORE.match(found["text"]):
@@ -453,7 +457,7 @@ def parse_timing(text: str, version: str | None = None) -> dict[str, Any] | None
 
 def _timing_row(row: Mapping[str, Any], version: str | None) -> dict[str, Any]:
     values: dict[str, Any] = {key: _json_number(row.get(key)) for key in _TIMING}
-    calls = _json_number(row.get("calls"))
+    calls = number(str(row.get("calls")))
     values["calls"] = int(calls) if calls is not None else None
     values["sd_ms"] = sd_ms(_json_number(row.get("sd")), values, version)
     return values
@@ -464,7 +468,7 @@ def _json_number(value: Any) -> float | int | None:
     text = str(value).strip()
     if re.fullmatch(r"\d+(?:\.\d*)?[eE][+-]?\d+", text):
         return float(text) if math.isfinite(float(text)) else None
-    return number(text)
+    return decimal(text)
 
 
 def sd_ms(sd: float | None, row: Mapping[str, Any], version: str | None = None) -> float | None:
@@ -586,11 +590,20 @@ def corrected(
 
 
 def _contradicts_itself(row: Mapping[str, Any]) -> bool:
-    """Whether average x calls is not the total; the average is printed to 0.001 ms."""
+    """Whether average x calls is not the total, or total / elapsed is not the ratio (of a summary: times its number of users).
+
+    Figures are printed to three decimals.
+    """
     average, calls, total = row.get("avg_ms"), row.get("calls"), row.get("total_ms")
-    if average is None or calls is None or total is None:
+    elapsed, share = row.get("elapsed_ms"), row.get("ratio_pct")
+    if total is None:
         return False
-    return bool(abs(average * calls - total) > 0.01 * total + 0.001 * calls)
+    if average is not None and calls is not None and abs(average * calls - total) > 0.01 * total + 0.001 * calls:
+        return True
+    if not elapsed or not share:
+        return False
+    users = 100 * total / elapsed / share
+    return bool(abs(users - max(1, round(users))) > (0.02 + 0.001 / share) * users)
 
 
 # what the run is worth -------------------------------------------------------------------------------------------------

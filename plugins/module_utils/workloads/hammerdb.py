@@ -334,7 +334,7 @@ def _run_result(p: Mapping[str, Any], step: Mapping[str, Any], after: Mapping[st
     counts = _counts(files.get("file counts", ""))
     version = run["version"] or output.parse_version(step.get("version") or "")
     window = _window(run)
-    one = run["results"][0] if len(run["results"]) == 1 else None
+    one = run["results"][0] if len(run["results"]) == 1 and not run["refusals"] else None
     procs, profile_findings = _profile(p, run, files, step, version)
     counted = _counted(counts, window)
     samples = _samples(counts, window) or _counter_samples(run, window)
@@ -639,9 +639,15 @@ _UNREACHABLE = re.compile(
     r"|shutting down|recovery mode|not (?:yet )?accepting connections",
     re.IGNORECASE,
 )
+#: The server is there and does not want us.
+_REFUSED = re.compile(
+    r"authentication failed|pg_hba\.conf|no password supplied|permission denied|(?:database|role|user) \"[^\"]*\" does not exist",
+    re.IGNORECASE,
+)
 _ROUTINE = re.compile(
     r"(?:function|procedure) (?:neword|payment|ostat|delivery|slev)\S*\(?.* does not exist|is not a procedure|is a procedure"
 )
+_TABLE = re.compile(r"relation \"(?:\w+\.)?(?:warehouse|district|customer|history|new_order|orders|order_line|item|stock)\" does not exist")
 
 
 def _run_findings(p: Mapping[str, Any], run: Mapping[str, Any], step: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -659,6 +665,9 @@ def _run_findings(p: Mapping[str, Any], run: Mapping[str, Any], step: Mapping[st
     if len(results) > 1:
         text = f"{len(results)} results within the bounds of one run; none of them is taken"
         return [finding("no_result", text, results=[{k: r[k] for k in ("nopm", "tpm")} for r in results])]
+    if results and run["refusals"]:
+        text = f"virtual users of an earlier run were still there, so the result may be theirs and is not taken: {run['refusals'][0]}"
+        return [finding("no_result", text, results=[{k: results[0][k] for k in ("nopm", "tpm")}])]
     if not results:
         return [_no_result(p, run, step, why, evidence)]
     return _end_findings(run, ended, p["clients"], why, evidence)
@@ -673,6 +682,10 @@ def _no_result(p: Mapping[str, Any], run: Mapping[str, Any], step: Mapping[str, 
     if _ROUTINE.search(said):
         text = f"the routines of the schema are not the ones that storedprocs={str(p['storedprocs']).lower()} calls{why}"
         return finding("dataset_failed", text, **evidence)
+    if _TABLE.search(said):
+        return finding("dataset_failed", f"the database holds no TPROC-C schema; is it the right one?{why}", **evidence)
+    if _REFUSED.search(said):
+        return finding("load_generator_failed", f"the server refused the connection{why}", **evidence)
     if _LOST.search(said) and run["duration_s"] is not None:
         return finding("server_lost", f"the connections were lost during the run{why}", **evidence)
     if _UNREACHABLE.search(said):
@@ -696,14 +709,20 @@ def _end_findings(
     elif ended["failed"]:
         text = f"virtual users {', '.join(map(str, ended['failed']))} failed, so the result is not that of {clients}{why}"
         found.append(finding("clients_aborted", text, **evidence))
-    if run["overran"]:
-        text = f"{len(ended['unknown'])} virtual users had not ended when HammerDB's script went on; the result itself is complete"
+    states = [user["state"] for user in run["users"].values()]
+    unknown = ", ".join(map(str, ended["unknown"]))
+    if run["overran"] and ended["unknown"] and {"success", "failed"} & set(states):
+        text = f"virtual users {unknown} hung: they had not ended long after the others, so the result is not that of {clients}"
+        found.append(finding("clients_aborted", text, **evidence, unknown_users=list(ended["unknown"])))
+    elif run["overran"]:
+        who = f"{len(ended['unknown'])} virtual users" if ended["unknown"] else "the monitor"
+        text = f"{who} had not ended when HammerDB's script went on; the result itself is complete"
         found.append(finding("shutdown_overran", text, users=list(ended["unknown"])))
     elif run["configured"] not in (None, clients):
         text = f"HammerDB ran {run['configured']} virtual users, not the {clients} that were asked for"
         found.append(finding("clients_aborted", text, **evidence, configured=run["configured"]))
-    elif ended["unknown"] and any(user["state"] for user in run["users"].values()):
-        text = f"nothing says how virtual users {', '.join(map(str, ended['unknown']))} ended"
+    elif ended["unknown"] and any(states):
+        text = f"nothing says how virtual users {unknown} ended"
         found.append(finding("clients_aborted", text, **evidence, unknown_users=list(ended["unknown"])))
     elif ended["unknown"]:
         found.append(finding("ends_unknown", "the output does not say how the virtual users ended", users=list(ended["unknown"])))

@@ -308,6 +308,19 @@ Vuser 17:FINISHED FAILED
     assert run["configured"] == 96
 
 
+def test_c023_a_console_listed_in_json_by_a_runner() -> None:
+    lines = [
+        "Vuser 1:2 Active Virtual Users configured",
+        "Vuser 1:TEST RESULT : System achieved 141000 NOPM from 324300 PostgreSQL TPM",
+        'Error in Virtual User 1: key "msperclick" not found',
+        "Vuser 1:FINISHED FAILED",
+        "Vuser 2:FINISHED SUCCESS",
+        "Vuser 3:FINISHED SUCCESS",
+    ]
+    listed = json.dumps({"stdout_lines": lines, "job": ["6B0D", "TEST RESULT : System achieved 1 NOPM from 2 PostgreSQL TPM"]}, indent=4)
+    assert output.parse_run(listed) == output.parse_run("\n".join(lines))
+
+
 LOOP = """== step vu=16
 Vuser 1:TEST RESULT : System achieved 13869 NOPM from 31899 PostgreSQL TPM
 Vuser 1:Checkpoint and Vacuum
@@ -475,6 +488,14 @@ def test_c029_a_row_that_contradicts_itself() -> None:
     row = {"calls": 47368, "avg_ms": 4.812, "total_ms": 227939.268, "ratio_pct": 53.908}
     assert output.corrected({"neword": row}, {})[1] is None
     assert output.corrected({"neword": {**row, "total_ms": 2 * 227939.268}}, {})[1] == "inconsistent"
+    assert output.corrected({"neword": {**row, "elapsed_ms": 422832.0}}, {})[1] is None
+    assert output.corrected({"neword": {**row, "elapsed_ms": 4 * 422832.0, "ratio_pct": 53.908 / 16}}, {})[1] is None  # a summary of four
+    assert output.corrected({"neword": {**row, "elapsed_ms": 422832.0, "ratio_pct": 35.9}}, {})[1] == "inconsistent"
+
+
+def test_c029_a_decimal_comma_is_not_guessed() -> None:
+    timing = output.parse_timing(TIMING.replace("4.812", "4,812").replace("47368", "47,368", 1))
+    assert timing and [timing["procs"]["neword"][k] for k in ("avg_ms", "calls", "p50_ms")] == [None, 47368, 4.063]
 
 
 def test_job_result_of_4_6() -> None:

@@ -377,6 +377,25 @@ def worth(text: str, rc: int | None = 0, p: dict[str, Any] | None = None, **job:
             "lost during the run",
         ),
         ("Error in Virtual User 2: ERROR:  numeric field overflow\n", 4, "load_generator_failed", "numeric field overflow"),
+        (
+            'Error in Virtual User 1: connection to server at "db1", port 5432 failed: FATAL:  database "tpcc" does not exist\n',
+            4,
+            "load_generator_failed",
+            'the server refused the connection: connection to server at "db1"',
+        ),
+        (
+            'Error in Virtual User 1: FATAL:  password authentication failed for user "tpcc"\n',
+            4,
+            "load_generator_failed",
+            "the server refused the connection",
+        ),
+        ('Error in Virtual User 1: ERROR:  relation "district" does not exist\n', 4, "dataset_failed", "holds no TPROC-C schema"),
+        (
+            "Error: Virtual Users exist, destroy with vudestroy before creating\n" + RESULT + ends(),
+            0,
+            "no_result",
+            "the result may be theirs and is not taken",
+        ),
     ],
 )
 def test_runs_without_a_result(text: str, rc: int, code: str, said: str) -> None:
@@ -450,6 +469,27 @@ def test_c025_shutdown_overran_the_margin() -> None:
     m = worth(text, 6)
     assert codes(m)[0] == "shutdown_overran" and verdict_of(m["findings"]) == "valid"
     assert m["metrics"]["nopm"]["value"] == 141000
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "users"),
+    [
+        ("Vuser 1:FINISHED SUCCESS\n", "clients_aborted", [2, 3, 4, 5]),  # the monitor is done: nothing keeps the workers
+        (
+            "Vuser 1:FINISHED SUCCESS\nVuser 2:FINISHED SUCCESS\nVuser 3:RUNNING\n4 = FINISH SUCCESS\n5 = RUNNING\n",
+            "clients_aborted",
+            [3, 5],
+        ),
+        ("Vuser 2:FINISHED SUCCESS\n4 = FINISH SUCCESS\n5 = FINISH SUCCESS\n", "clients_aborted", [3]),
+        (ends(users=5).split("\n", 1)[1], "shutdown_overran", []),  # the monitor alone is at work, with its vacuum
+        ("1 = RUNNING\n2 = RUNNING\n3 = RUNNING\n", "shutdown_overran", [2, 3, 4, 5]),
+    ],
+)
+def test_c023_a_worker_that_hangs_is_no_slow_shutdown(said: str, code: str, users: list[int]) -> None:
+    m = worth(RESULT + said + "Virtual Users remain running in background or shutting down, retry\n", 6)
+    assert [f["code"] for f in m["findings"] if f["code"] != "not_checked"] == [code]
+    assert m["findings"][0]["evidence"].get("unknown_users", m["findings"][0]["evidence"].get("users")) == users
+    assert users or m["findings"][0]["message"].startswith("the monitor had not ended")
 
 
 def test_c028_zero_with_a_result_line() -> None:
