@@ -43,16 +43,37 @@ DEFAULTS = {
 
 # --- one value -----------------------------------------------------------------------------------------------------
 
+_QUOTED = re.compile(r"\s*'((?:[^'\\]|''|\\.)*)'\s*(?:#.*)?", re.DOTALL)
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def unquoted(raw: Any) -> Any:
+    """Return the value that ``raw`` means where it is quoted as in a configuration file: ``'24GB'  # a quarter`` is ``24GB``.
+
+    Anything else is returned as it is. Quoting: ``GUC_scanstr`` of ``guc-file.l``.
+    """
+    found = _QUOTED.fullmatch(raw) if isinstance(raw, str) else None
+    return re.sub(r"''|\\([0-7]{1,3}|.)", _unescaped, found[1], flags=re.DOTALL) if found else raw
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    char = found[1]
+    if char is None:
+        return "'"
+    return chr(int(char, 8) % 256) if char[0] in "01234567" else _ESCAPES.get(char, char)
+
 
 def parse_value(entry: Mapping[str, Any], raw: Any) -> dict[str, Any]:
     """Read ``raw`` (text, or a YAML bool, number or list) as PostgreSQL reads a value of ``entry``.
 
-    Returns ``{raw, text, value, unit, bytes}``; ``ValueError`` with a sentence for the user where the server would refuse.
+    Quotes and a comment around a number, bool or enum, as a configuration file has them, are no part of it; a text is
+    taken as it is (see :func:`unquoted`). Returns ``{raw, text, value, unit, bytes}``; ``ValueError`` with a sentence for the
+    user where the server would refuse.
     """
     value: Any
     vartype = entry["vartype"]
     unit = entry.get("unit")
-    text = _text(raw)
+    text = _text(raw) if vartype == "string" else _plain(raw)
     size = None
     if vartype == "bool":
         value = _parse_bool(text)
@@ -82,7 +103,7 @@ def equal(entry: Mapping[str, Any], a: Any, b: Any) -> bool:
     verbatim except for those that the server rewrites (DateStyle, time zones, client_encoding, …). Never raises.
     """
     try:
-        first, second = (parse_value(entry, x)["value"] for x in (a, b))
+        first, second = (parse_value(entry, x)["value"] for x in (unquoted(a), b))
     except ValueError:
         return str(a) == str(b)
     if entry["vartype"] == "real":
@@ -125,6 +146,12 @@ def _text(raw: Any) -> str:
     if isinstance(raw, dict):
         raise ValueError("takes one value, not a mapping")
     return str(raw)
+
+
+def _plain(raw: Any) -> str:
+    """The text of a number, bool or enum without the quotes and the comment of a configuration file."""
+    text = _text(raw)
+    return str(unquoted(text)) if "'" in text else re.sub(r"\s*#.*", "", text)
 
 
 def _items(text: str) -> list[str]:
@@ -172,7 +199,7 @@ def _is_bare(entry: Mapping[str, Any], raw: Any, value: Any) -> bool:
     """Whether ``raw`` is an amount without unit of a setting that has one; 0 and negative values are switches."""
     if not entry.get("unit") or entry["vartype"] not in ("integer", "real") or value <= 0:
         return False
-    return not (units.split if entry["vartype"] == "integer" else units.split_real)(_text(raw))[1]
+    return not (units.split if entry["vartype"] == "integer" else units.split_real)(_plain(raw))[1]
 
 
 # --- from what was asked for to the settings of this version -----------------------------------------------------
@@ -244,7 +271,8 @@ class _Resolver:
         if not isinstance(asked, str) or not NAME.fullmatch(asked):
             self.problems.append(f"{asked!r} is not a name of a setting{self.hint(str(asked))}")
             return
-        if isinstance(raw, str) and raw.strip().lower() == "(disabled)":
+        given = unquoted(raw)
+        if isinstance(given, str) and given.strip().lower() == "(disabled)":
             # SHOW prints this for archive_command while archiving is off; as a command it would fail for ever.
             self.note("guc_cleaned", f"{asked} = (disabled) is a display text: read as not set", asked, raw)
             return
@@ -252,7 +280,7 @@ class _Resolver:
             self.drop("guc_cleaned", asked, raw, "no value is given")
             return
         try:
-            name, value = self.translate(asked, raw)
+            name, value = self.translate(asked, given)
         except ValueError as error:
             self.problems.append(f"{asked}: {error}")
             return
@@ -270,7 +298,7 @@ class _Resolver:
         while key not in self.known_as:
             if key in names.SEGMENTS:
                 key, factor = names.SEGMENTS[key]
-                value = units.format_size(int(units.to_base(_text(value), None)) * factor * self.wal_segment_size)
+                value = units.format_size(int(units.to_base(_plain(value), None)) * factor * self.wal_segment_size)
             elif key in names.RENAMED:
                 key = names.RENAMED[key]
             elif names.OLDER.get(key) in self.known_as:
@@ -301,7 +329,7 @@ class _Resolver:
                 return
             parsed = parse_value(entry, adapted)
         except ValueError as error:
-            if not self.strict and _is_remark(entry, str(raw)):
+            if not self.strict and _is_remark(entry, str(value)):
                 self.note("guc_cleaned", f"{asked} = {raw} is a remark, no value: read as not set", asked, raw)
             else:
                 self.problems.append(f"{asked}: {error}")
@@ -310,7 +338,7 @@ class _Resolver:
             message = f"{asked} = {_text(raw)} is {name} = {parsed['text']} in {self.version}"
             self.note("guc_renamed", message, asked, raw, translated=name, text=parsed["text"])
         if _is_bare(entry, adapted, parsed["value"]):
-            message = f"{name} = {_text(raw)} has no unit: read in units of {entry['unit']}, {_text(raw)} = {parsed['text']}"
+            message = f"{name} = {_plain(raw)} has no unit: read in units of {entry['unit']}, {_plain(raw)} = {parsed['text']}"
             self.note("guc_unitless", message, name, raw, unit=entry["unit"], text=parsed["text"], bytes=parsed["bytes"])
         self.put(name, {**parsed, "raw": raw}, entry["context"], asked)
 
@@ -321,8 +349,7 @@ class _Resolver:
             self.drop("guc_engine", name, value, f"{text!r} exists in EPAS only")
             return None
         if name in names.PRELOADS:
-            foreign = names.EPAS_LIBRARIES if self.engine == "postgres" else frozenset()
-            kept = [item for item in _items(text) if _library(item) not in foreign]
+            kept = [item for item in _items(text) if self.engine != "postgres" or not _is_of_epas(_library(item))]
             self.loaded.update(map(_library, kept))
             lost = [item for item in _items(text) if item not in kept]
             if lost:
@@ -405,7 +432,7 @@ class _Resolver:
     def placeholder(self, name: str, raw: Any) -> None:
         """Keep a setting that the catalogue cannot check."""
         try:
-            text = _text(raw)
+            text = _text(unquoted(raw))
         except ValueError as error:
             self.problems.append(f"{name}: {error}")
             return
@@ -445,9 +472,13 @@ def _library(name: str) -> str:
     return name.rpartition("/")[2].removesuffix(".so")
 
 
+def _is_of_epas(library: str) -> bool:
+    return library in names.EPAS_LIBRARIES or library.startswith(("dbms_", "edb_"))
+
+
 def _alike(raw: Any, neutral: str) -> bool:
     try:
-        return _parse_bool(_text(raw)) == _parse_bool(neutral) if neutral in ("on", "off") else float(_text(raw)) == float(neutral)
+        return _parse_bool(_plain(raw)) == _parse_bool(neutral) if neutral in ("on", "off") else float(_plain(raw)) == float(neutral)
     except ValueError:
         return False
 
@@ -465,25 +496,25 @@ def import_settings(
     for name, raw in asked.items():
         key = str(name).lower()
         try:
-            if key in ("min_wal_size", "max_wal_size") and not units.split(_text(raw))[1]:
-                if units.to_base(_text(raw), None) < 0:
+            if key in ("min_wal_size", "max_wal_size") and not units.split(_plain(raw))[1]:
+                if units.to_base(_plain(raw), None) < 0:
                     problems.append(f"{name}: {raw} is less than nothing")
                     continue
                 if version is None:
                     problems.append(f"{name} = {raw}: segments up to 9.6, MB since 10: give the unit or the version it was written for")
                     continue
                 unit = wal_segment_size if version < 10 else MIB
-                result[name] = units.format_size(int(units.to_base(_text(raw), None)) * unit)
+                result[name] = units.format_size(int(units.to_base(_plain(raw), None)) * unit)
                 counted = f"WAL segments of {human_size(unit)}" if version < 10 else "MB"
                 message = f"{name} = {raw} has no unit: read in {counted} by PostgreSQL {major}, {raw} = {result[name]}"
                 findings.append(finding("guc_unitless", message, name=name, raw=raw, text=result[name]))
-            elif key == "effective_io_concurrency" and version and version < 13 and units.to_base(_text(raw), None) > 1:
-                old = int(units.to_base(_text(raw), None))
+            elif key == "effective_io_concurrency" and version and version < 13 and units.to_base(_plain(raw), None) > 1:
+                old = int(units.to_base(_plain(raw), None))
                 result[name] = min(1000, round(sum(old / n for n in range(1, old + 1))))  # the most that is allowed
                 message = f"{name} = {old} of PostgreSQL {major} is {result[name]} since 13: it counts requests, not drives"
                 findings.append(finding("guc_renamed", message, name=name, raw=raw, translated=result[name]))
-            elif key == "password_encryption" and version and version < 14 and _text(raw).lower() not in ("md5", "scram-sha-256"):
-                if _parse_bool(_text(raw)):
+            elif key == "password_encryption" and version and version < 14 and _plain(raw).lower() not in ("md5", "scram-sha-256"):
+                if _parse_bool(_plain(raw)):
                     result[name] = "md5"
                     findings.append(finding("guc_renamed", f"{name} = {raw} is md5 since 14", name=name, raw=raw, translated="md5"))
                 else:

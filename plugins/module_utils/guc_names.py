@@ -109,6 +109,6 @@ _EPAS = """
 """
 EPAS_NAMES = frozenset(_EPAS.split())
 EPAS_PREFIXES = ("edb_", "edbldr.", "dbms_", "index_advisor.", "sql_profiler.", "utl_encode.", "utl_file.")
-_EPAS_LIBRARIES = "dbms_aq dbms_pipe edb_gen edb_wait_states index_advisor query_advisor sql-profiler sqlprofiler sqlprotect"
-EPAS_LIBRARIES = frozenset(_EPAS_LIBRARIES.split())
+#: Libraries beside those that begin with ``dbms_`` or ``edb_``.
+EPAS_LIBRARIES = frozenset(("index_advisor", "query_advisor", "sql-profiler", "sqlprofiler", "sqlprotect"))
 EPAS_DATESTYLES = frozenset(("redwood", "show_time"))

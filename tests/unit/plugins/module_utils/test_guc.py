@@ -116,6 +116,58 @@ def test_log_connections_became_a_text_in_18() -> None:
     assert guc.parse_value(entry("log_connections", 18), ["receipt", "setup_durations"])["text"] == "receipt, setup_durations"
 
 
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        ("'24GB'", "24GB"),
+        (" '24GB'  # a quarter", "24GB"),
+        ("''", ""),
+        (r"'cp ''%p'' C:\\a\n\'\101'", "cp '%p' C:\\a\n'A"),
+        ("'/usr/bin/cp' '%p'", "'/usr/bin/cp' '%p'"),  # quotes of a shell
+        ("'open", "'open"),
+        ('"$user", public', '"$user", public'),
+        (24, 24),
+        (None, None),
+        (["a"], ["a"]),
+    ],
+)
+def test_values_quoted_as_in_a_configuration_file(raw: Any, value: Any) -> None:
+    assert guc.unquoted(raw) == value
+
+
+@pytest.mark.parametrize("text", ["cp '%p' C:\\a\nb", "%m [%p] ", "it''s", "", "\\1", "'x'"])
+def test_what_is_written_is_read_again(text: str) -> None:
+    written = guc.render([{"name": "archive_command", "text": text}]).splitlines()[1]
+    assert guc.unquoted(written.partition(" = ")[2]) == text
+
+
+def test_quotes_and_comments_of_a_configuration_file() -> None:
+    asked = {
+        "shared_buffers": "3145728  # blocks",
+        "checkpoint_timeout": "'15min' # longer",
+        "wal_level": "'replica'",
+        "fsync": "off  # never",
+        "wal_keep_segments": "'10'",
+        "log_line_prefix": "'%m [%p%l] # '",
+        "application_name": "a # b",
+    }
+    outcome = resolve(asked)
+    assert outcome.texts == {
+        "shared_buffers": "24GB",
+        "checkpoint_timeout": "15min",
+        "wal_level": "replica",
+        "fsync": "off",
+        "wal_keep_size": "160MB",
+        "log_line_prefix": "%m [%p%l] # ",
+        "application_name": "a # b",
+    }
+    assert (outcome.codes, outcome.problems) == (["guc_unitless", "guc_renamed"], [])
+    assert "3145728 = 24GB" in outcome.messages
+    assert outcome.settings["checkpoint_timeout"]["raw"] == "'15min' # longer"
+    assert resolve({"archive_command": "'(disabled)'"}).codes == ["guc_cleaned"]
+    assert guc.import_settings({"max_wal_size": "'64'  # segments"}, "9.6")[0] == {"max_wal_size": "1GB"}
+
+
 # --- the cases ---------------------------------------------------------------
 
 C034 = {
@@ -339,6 +391,7 @@ def test_c041_a_pending_restart_is_never_overlooked() -> None:
         ("track_activity_query_size", "2048B", "2kB", True),
         ("log_rotation_size", "10240kB", "10MB", True),
         ("archive_command", "/usr/bin/touch %f", "/usr/bin/touch %f", True),
+        ("archive_command", "'/usr/bin/touch %f'", "/usr/bin/touch %f", True),
         ("archive_command", "/usr/bin/touch %f", "/USR/BIN/TOUCH %F", False),
         ("log_directory", "/data/2gb_logs", "/data/2gb_logs", True),
         ("log_directory", "/data/2gb_logs", "/data/2GB_logs", False),
@@ -453,6 +506,8 @@ def test_c046_libraries_are_filtered_one_by_one() -> None:
     assert outcome.texts == {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.max": "5000"}
     assert outcome.codes == ["guc_engine"]
     assert "without $libdir/dbms_pipe, sql-profiler" in outcome.messages
+    quoted = {"shared_preload_libraries": "'$libdir/dbms_pipe,$libdir/edb_stat_monitor,$libdir/pg_stat_statements'"}
+    assert resolve(quoted, strict=False).texts == {"shared_preload_libraries": "$libdir/pg_stat_statements"}
 
 
 def test_a_zero_byte_is_refused_whatever_the_name() -> None:
