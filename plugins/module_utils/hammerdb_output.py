@@ -163,9 +163,10 @@ def parse_run(text: str) -> dict[str, Any]:
     """Parse the console output, or the log file, of one run. For a text of several runs see ``runs``.
 
     ``{version, server_version, job_id, results: [{nopm, tpm, database, vuser, at}], configured, users: {n: {state, running_at, errors}},
-    errors: [{vuser, text}], error_count, refusals, failed_calls: {type: n}, ramp_up_s, duration_s, events: {name: epoch},
+    errors: [{vuser, text}], error_count, refusals, failed_calls: {type: n}, begun, ramp_up_s, duration_s, events: {name: epoch},
     warehouses: {n: count}, samples: [{at, tpm}], complete, overran, vacuum, switched, test_driver,
     profile: {asked, written, problem, reported}}``. ``state`` is ``idle``, ``running``, ``success`` or ``failed``; user 1 is the monitor.
+    ``begun`` counts the ramp-ups: with more than one the text is not of one run.
     """
     run = _new_run()
     main = sections(text)[""]
@@ -188,6 +189,7 @@ def _new_run() -> dict[str, Any]:
         "error_count": 0,
         "refusals": [],
         "failed_calls": {},
+        "begun": 0,
         "ramp_up_s": None,
         "duration_s": None,
         "events": {},
@@ -274,7 +276,7 @@ def _read_user(run: dict[str, Any], vuser: int, said: str, at: float | None) -> 
         _set_state(run, vuser, said.rpartition(" ")[2].lower())
     elif said.startswith("DBVersion:"):
         run["server_version"] = None if said.endswith(":NULL") else said.partition(":")[2]
-    elif found := re.match(r"(\d+) Active Virtual Users configured", said):
+    elif found := re.match(r"(\d+) (?:Active )?Virtual Users configured", said):
         run["configured"] = int(found[1])
     elif found := re.match(r"Assigned (\d+) WIDs|(VU \d+) : Assigning WID", said):
         run["warehouses"][vuser] = int(found[1]) if found[1] else run["warehouses"].get(vuser, 0) + 1
@@ -293,6 +295,7 @@ def _read_event(run: dict[str, Any], said: str, at: float | None) -> bool:
     for name, pattern in _EVENTS:
         found = pattern.search(said)
         if found:
+            run["begun"] += name == "ramp_up"
             if name != "window":
                 run["events"][name] = at
             minutes = number(found.groupdict().get("minutes") or "")

@@ -334,7 +334,7 @@ def _run_result(p: Mapping[str, Any], step: Mapping[str, Any], after: Mapping[st
     counts = _counts(files.get("file counts", ""))
     version = run["version"] or output.parse_version(step.get("version") or "")
     window = _window(run)
-    one = run["results"][0] if len(run["results"]) == 1 and not run["refusals"] else None
+    one = run["results"][0] if len(run["results"]) == 1 and run["begun"] < 2 and not run["refusals"] else None
     procs, profile_findings = _profile(p, run, files, step, version)
     counted = _counted(counts, window)
     samples = _samples(counts, window) or _counter_samples(run, window)
@@ -664,13 +664,20 @@ def _run_findings(p: Mapping[str, Any], run: Mapping[str, Any], step: Mapping[st
         return [finding("run_aborted", "the job was lost with its machine or supervisor; what it wrote until then is kept", **evidence)]
     if len(results) > 1:
         text = f"{len(results)} results within the bounds of one run; none of them is taken"
-        return [finding("no_result", text, results=[{k: r[k] for k in ("nopm", "tpm")} for r in results])]
+        return [finding("no_result", text, results=_figures(results))]
+    if results and run["begun"] > 1:
+        text = f"{run['begun']} runs within the bounds of one, and one result: whose it is nobody can tell, and it is not taken"
+        return [finding("no_result", text, results=_figures(results))]
     if results and run["refusals"]:
         text = f"virtual users of an earlier run were still there, so the result may be theirs and is not taken: {run['refusals'][0]}"
-        return [finding("no_result", text, results=[{k: results[0][k] for k in ("nopm", "tpm")}])]
+        return [finding("no_result", text, results=_figures(results))]
     if not results:
         return [_no_result(p, run, step, why, evidence)]
     return _end_findings(run, ended, p["clients"], why, evidence)
+
+
+def _figures(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: r[k] for k in ("nopm", "tpm")} for r in results]
 
 
 def _no_result(p: Mapping[str, Any], run: Mapping[str, Any], step: Mapping[str, Any], why: str, evidence: dict[str, Any]) -> dict[str, Any]:

@@ -418,6 +418,9 @@ def test_versions_are_numbers() -> None:
         ("@1796055645.4 RUN RETURNED: Benchmark Run jobid=6B0DA219661803E273132313", "job_id", "6B0DA219661803E273132313"),
         ("Vuser 1:Beginning rampup time of 0.4 minutes", "ramp_up_s", 24.0),
         ("Vuser 1:Timing test period of 0.5 in minutes", "duration_s", 30.0),
+        ("Vuser 1:Beginning rampup time of 2 minutes\nVuser 1:Beginning rampup time of 2 minutes", "begun", 2),
+        ("Vuser 1:64 Active Virtual Users configured", "configured", 64),
+        ("Vuser 1:64 Virtual Users configured", "configured", 64),  # 2.x
         ("Vuser 1:Checkpoint and Vacuum\nVuser 1:Checkpoint and Vacuum Complete", "vacuum", "complete"),
         (
             "Vuser 1:PostgreSQL TPROC-C: functions requested, but stored procedures found. Auto-switching pg_storedprocs to true.",

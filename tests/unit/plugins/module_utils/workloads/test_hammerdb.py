@@ -329,6 +329,7 @@ def test_c020_published_ratios(tpm: int, nopm: int, flagged: bool) -> None:
 
 # what a run is worth -------------------------------------------------------------------------------------------------
 
+BEGIN = "Vuser 1:Beginning rampup time of 2 minutes\n"
 RESULT = "Vuser 1:TEST RESULT : System achieved 141000 NOPM from 324300 PostgreSQL TPM\n"
 
 
@@ -395,6 +396,16 @@ def worth(text: str, rc: int | None = 0, p: dict[str, Any] | None = None, **job:
             0,
             "no_result",
             "the result may be theirs and is not taken",
+        ),
+        (
+            BEGIN
+            + RESULT
+            + ends()
+            + BEGIN
+            + "Error in Virtual User 1: FATAL:  the database system is starting up\nVuser 1:FINISHED FAILED\n",
+            0,
+            "no_result",
+            "2 runs within the bounds of one",
         ),
     ],
 )
