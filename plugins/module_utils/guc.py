@@ -360,6 +360,9 @@ class _Resolver:
                 return ", ".join(kept) or None
         if name in names.LOCALES:
             return self.locale(name, value)
+        if name == "wal_compression" and text.lower() == "pglz" and self.catalogue["settings"][name]["vartype"] == "bool":
+            self.note("guc_renamed", f"{name} = pglz is on in {self.version}, which has no other method", name, value, translated="on")
+            return "on"
         return value
 
     def locale(self, name: str, value: Any) -> Any:
@@ -577,10 +580,10 @@ def check_effect(
     asked = {setting["name"]: setting for setting in settings}
     live = {row["name"]: row for row in rows}
     in_files = list(file_rows or ())
-    errors = {row["name"]: row["error"] for row in in_files if row.get("error") and row.get("name")}
+    errors = {row.get("name"): row["error"] for row in in_files if row.get("error")}  # a file that cannot be read has no name in it
     findings = []
     for name, setting in asked.items():
-        found = _effect(setting, live.get(name), live, errors.get(name))
+        found = _effect(setting, live.get(name), live, errors.get(name) or errors.get(None))
         if found:
             findings.append(found)
     for name, row in live.items():

@@ -232,6 +232,8 @@ def test_c035_wal_keep_segments(major: int) -> None:
         ({"debug_parallel_query": "regress"}, 15, {"force_parallel_mode": "regress"}, ["guc_renamed"]),
         ({"ssl_ecdh_curve": "X25519"}, 18, {"ssl_groups": "X25519"}, ["guc_renamed"]),
         ({"ssl_groups": "X25519"}, 17, {"ssl_ecdh_curve": "X25519"}, ["guc_renamed"]),
+        ({"wal_compression": "pglz"}, 14, {"wal_compression": "on"}, ["guc_renamed"]),
+        ({"wal_compression": "pglz"}, 15, {"wal_compression": "pglz"}, []),
         ({"trigger_file": "/f"}, 15, {"promote_trigger_file": "/f"}, ["guc_renamed"]),
         ({"trigger_file": "/f"}, 16, {}, ["guc_removed"]),
         ({"stats_temp_directory": "/d"}, 14, {"stats_temp_directory": "/d"}, []),
@@ -697,6 +699,13 @@ def test_effect_with_the_reason_of_the_file() -> None:
     file_rows = [{"name": "wal_compression", "setting": "zstd", "sourcefile": "/c/gucs.conf", "error": "setting could not be applied"}]
     (found,) = check({"wal_compression": "zstd"}, [row("wal_compression", "off")], file_rows)
     assert "setting could not be applied" in found["message"]
+
+
+def test_effect_of_a_file_that_cannot_be_read() -> None:
+    """One wrong line, and a reload takes nothing from any file."""
+    file_rows = [{"name": None, "setting": None, "sourcefile": "/c/postgresql.conf", "error": "syntax error"}]
+    (found,) = check({"work_mem": "64MB"}, [row("work_mem", "4096", source="default", sourcefile=None)], file_rows)
+    assert found["message"] == "work_mem = 64MB is not in effect: the server has 4MB, from default (syntax error)"
 
 
 def test_values_that_the_server_works_out() -> None:
