@@ -960,6 +960,9 @@ def parse_aggregate_log(lines: Iterable[str], lag: bool = False, skipped: bool =
             continue
         values = [int(cell) for cell in cells]
         start, n, rest = values[0], values[1], values[2:]
+        if start < _EPOCH:
+            problems.append(f"line {position}: {start} is no time at which an interval begins: {' '.join(cells)[:120]}")
+            continue
         if len(cells) == 11:
             n -= rest[8]  # up to 14 the count holds skipped transactions, which have neither latency nor lag
             if n < 0:

@@ -183,6 +183,7 @@ _META_COMMANDS = {
 }
 _EXPRESSIONS = (
     ("random_zipfian()", 110000, re.compile(r"\brandom_zipfian\s*\(", re.IGNORECASE)),
+    ("exp(), ln(), mod() and pow()", 110000, re.compile(r"\b(?:exp|ln|mod|pow|power)\s*\(", re.IGNORECASE)),
     ("hash functions", 110000, re.compile(r"\bhash(?:_fnv1a|_murmur2)?\s*\(", re.IGNORECASE)),
     ("permute()", 140000, re.compile(r"\bpermute\s*\(", re.IGNORECASE)),
     ("CASE, comparison and bit operators", 110000, re.compile(r"\bcase\b|[|&#~<>=]", re.IGNORECASE)),

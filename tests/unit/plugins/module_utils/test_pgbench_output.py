@@ -762,6 +762,12 @@ def test_aggregate_logs_c013_options_decide_the_columns() -> None:
     assert output.parse_aggregate_log(["1796030323 2 3000 4500000 1000"])["problems"]  # cut in mid-line
 
 
+def test_aggregate_logs_c013_a_log_of_single_transactions_is_none() -> None:
+    log = output.parse_aggregate_log(["0 1 8164 0 1796030202 118936", "1796030323 2 3000 4500000 1000 2000"])
+    assert [i["start"] for i in log["intervals"]] == [1796030323]
+    assert log["problems"] == ["line 1: 0 is no time at which an interval begins: 0 1 8164 0 1796030202 118936"]
+
+
 def test_aggregate_logs_of_14_and_before_count_skipped_transactions() -> None:
     line = "1796030326 {} 6000 20000000 1000 3000 300 50000 50 150 {}"
     (interval,) = output.parse_aggregate_log([line.format(8, 5)], lag=True, skipped=True)["intervals"]

@@ -201,6 +201,7 @@ def sql(text: str) -> dict[str, Any]:
         (sql("\\startpipeline\nSELECT 1;\n\\syncpipeline\n\\endpipeline"), "16.2", "17.12"),
         (sql("\\set z random_zipfian(1, 9, 1.1)\nSELECT :z;"), "10.23", "11.22"),
         (sql("\\set z permute(3, 9)\nSELECT :z;"), "13.16", "14.19"),
+        (sql("\\set z pow(2, 3)\nSELECT :z;"), "10.23", "11.22"),
         (sql("\\set f random(1,100) = 1\nSELECT :f;"), "10.23", "11.22"),
     ],
 )
