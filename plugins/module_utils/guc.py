@@ -103,13 +103,13 @@ def equal(entry: Mapping[str, Any], a: Any, b: Any) -> bool:
     verbatim except for those that the server rewrites (DateStyle, time zones, client_encoding, …). Never raises.
     """
     try:
-        first, second = (parse_value(entry, x)["value"] for x in (unquoted(a), b))
+        first, second = (parse_value(entry, x)["value"] for x in (a, b))
     except ValueError:
         return str(a) == str(b)
     if entry["vartype"] == "real":
         return math.isclose(first, second, rel_tol=1e-5)
     rewritten = _REWRITTEN.get(str(entry.get("name")).lower())
-    return bool(rewritten(first, second)) if rewritten else bool(first == second)
+    return bool(rewritten(unquoted(first), second)) if rewritten else bool(second in (first, unquoted(first)))
 
 
 def _same_in_catalog(asked: str, actual: str) -> bool:

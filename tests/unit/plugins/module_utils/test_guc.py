@@ -394,6 +394,8 @@ def test_c041_a_pending_restart_is_never_overlooked() -> None:
         ("log_rotation_size", "10240kB", "10MB", True),
         ("archive_command", "/usr/bin/touch %f", "/usr/bin/touch %f", True),
         ("archive_command", "'/usr/bin/touch %f'", "/usr/bin/touch %f", True),
+        ("archive_command", "'/usr/bin/touch %f'", "'/usr/bin/touch %f'", True),
+        ("DateStyle", "'iso, mdy'", "ISO, MDY", True),
         ("archive_command", "/usr/bin/touch %f", "/USR/BIN/TOUCH %F", False),
         ("log_directory", "/data/2gb_logs", "/data/2gb_logs", True),
         ("log_directory", "/data/2gb_logs", "/data/2GB_logs", False),
