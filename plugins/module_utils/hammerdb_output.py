@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from ansible_collections.pgsizing.bench.plugins.module_utils.pgbench_output import clean, decimal, number
+from ansible_collections.pgsizing.bench.plugins.module_utils.pgbench_output import clean, decimal, number, unfolded
 
 #: Transaction types by their name in the time profile and in the database.
 TRANSACTIONS = ("neword", "payment", "delivery", "slev", "ostat")
@@ -78,6 +78,7 @@ def runs(text: str) -> list[dict[str, Any]]:
     A header is HammerDB's log header, the banner of its command line, or a line ``== …`` that a loop of runs printed. What stands
     before the first header belongs to no run and is the one with ``header: None``, when it is not blank.
     """
+    text = unfolded(text)
     marks = [*_HEADER.finditer(text)]
     edges = [m.start() for m in marks] + [len(text)]
     parts: list[dict[str, Any]] = []
@@ -151,6 +152,7 @@ _EVENTS = (
 
 def sections(text: str) -> dict[str, str]:
     """Return the texts that stand under the lines ``=== <name>``, by name; what stands before the first one is named ``""``."""
+    text = unfolded(text)
     marks = [*_SECTION.finditer(text)]
     edges = [m.start() for m in marks] + [len(text)]
     result = {"": text[: edges[0]]}

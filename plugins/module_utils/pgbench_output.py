@@ -208,11 +208,16 @@ _JSON_TEXT = re.compile(r'"\w+"\s*:\s*("(?:[^"\\]|\\.)*?\\n(?:[^"\\]|\\.)*")')
 _JSON_LINES = re.compile(r'"\w+_lines"\s*:\s*\[(?:\s*"(?:[^"\\]|\\.)*",?)*\s*\]')
 
 
+def unfolded(text: str) -> str:
+    """Return ``text`` with what a runner wrote as one text of JSON (``"stdout": "…\\n…"``) taken apart into its lines."""
+    if not _JSON_TEXT.search(text):
+        return text
+    return _JSON_TEXT.sub(lambda found: f"\n{_unquoted(found[1][1:])}\n", _JSON_LINES.sub("", text))
+
+
 def _split(text: str) -> list[str]:
-    """Split into lines as a terminal would show them; what a runner wrote as one text of JSON is taken apart."""
-    if _JSON_TEXT.search(text):
-        text = _JSON_TEXT.sub(lambda found: f"\n{_unquoted(found[1][1:])}\n", _JSON_LINES.sub("", text))
-    return [clean(line).rstrip() for line in re.split(r"\r\n|\n|\r", text)]
+    """Split into lines as a terminal would show them."""
+    return [clean(line).rstrip() for line in re.split(r"\r\n|\n|\r", unfolded(text))]
 
 
 #: Names of days, months and time zones, which change or say nothing of where a line comes from.

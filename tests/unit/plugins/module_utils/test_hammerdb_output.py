@@ -319,6 +319,10 @@ def test_c023_a_console_listed_in_json_by_a_runner() -> None:
     ]
     listed = json.dumps({"stdout_lines": lines, "job": ["6B0D", "TEST RESULT : System achieved 1 NOPM from 2 PostgreSQL TPM"]}, indent=4)
     assert output.parse_run(listed) == output.parse_run("\n".join(lines))
+    folded = json.dumps({"stdout": SHARED_LOG, "stdout_lines": SHARED_LOG.splitlines()}, indent=4)
+    assert [[r["nopm"] for r in output.parse_run(p["text"])["results"]] for p in output.runs(folded)] == [[], [68110], []]
+    one = json.dumps({"stdout": "\n".join(lines), "stdout_lines": lines})
+    assert output.parse_run(one)["results"] == output.parse_run("\n".join(lines))["results"]
 
 
 LOOP = """== step vu=16
