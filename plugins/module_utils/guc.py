@@ -686,6 +686,9 @@ def conflicts(settings: Mapping[str, Mapping[str, Any]], *, memory_bytes: int | 
             problems.append("wal_level: minimal needs summarize_wal = off")
     if _value(settings, "huge_pages", "try") == "on" and _value(settings, "shared_memory_type", "mmap") != "mmap":
         problems.append("huge_pages: on needs shared_memory_type = mmap")
+    files = [name for name in ("ssl_cert_file", "ssl_key_file") if not str(_value(settings, name, "")).startswith("/")]
+    if _value(settings, "ssl", False) and files:
+        problems.append(f"ssl: on needs {' and '.join(files)}, with the whole path: the private cluster has no certificate")
     for name in ("min_wal_size", "max_wal_size"):
         size = settings[name]["bytes"] if name in settings else None
         if size is not None and size < 2 * wal_segment_size:

@@ -90,7 +90,7 @@ def to_base(text: str, base: str | None, *, integer: bool = True) -> float:
     """
     number, unit = split(text) if integer else split_real(text)
     if unit and base is None:
-        raise UnitError(f"{text!r}: this setting takes a number without unit")
+        raise UnitError(f"{text!r}: this setting takes a number without unit" if unit.isalpha() else f"{text!r} is not a number")
     value = _convert(number, unit, base, text) if unit and base else number
     if not integer:
         return value

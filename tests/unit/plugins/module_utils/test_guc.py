@@ -96,6 +96,8 @@ def test_values(name: str, raw: Any, text: str, value: Any) -> None:
         ("work_mem", None, "no value"),
         ("work_mem", {"a": 1}, "not a mapping"),
         ("max_connections", "100kB", "without unit"),
+        ("random_page_cost", "1,1", "'1,1' is not a number"),
+        ("checkpoint_completion_target", "90%", "'90%' is not a number"),
         ("fsync", "maybe", "not on or off"),
         ("fsync", "o", "not on or off"),
         ("wal_level", "full", "not one of minimal, replica, logical"),
@@ -774,6 +776,8 @@ def test_non_default_settings() -> None:
         ({"max_wal_size": "16MB"}, "two WAL segments"),
         ({"shared_buffers": "64GB"}, "more than the machine's 32GB"),
         ({"huge_pages": "on", "shared_memory_type": "sysv"}, "shared_memory_type = mmap"),
+        ({"ssl": "on"}, "ssl: on needs ssl_cert_file and ssl_key_file"),
+        ({"ssl": True, "ssl_cert_file": "/etc/pg/server.crt", "ssl_key_file": "server.key"}, "ssl: on needs ssl_key_file"),
     ],
 )
 def test_conflicts(asked: dict[str, Any], says: str) -> None:
@@ -789,6 +793,8 @@ def test_wal_summaries_need_more_than_minimal_wal() -> None:
 def test_no_conflicts() -> None:
     assert guc.conflicts(by_name({"huge_pages": "try", "shared_memory_type": "sysv"})) == []
     assert guc.conflicts({}) == []
+    assert guc.conflicts(by_name({"ssl": "on", "ssl_cert_file": "/etc/pg/server.crt", "ssl_key_file": "/etc/pg/server.key"})) == []
+    assert guc.conflicts(by_name({"ssl": "off", "ssl_cert_file": "server.crt"})) == []
     assert guc.conflicts(by_name({"wal_level": "minimal", "max_wal_senders": 0, "max_wal_size": "1GB", "min_wal_size": "32MB"})) == []
     assert "min_wal_size" in guc.conflicts(by_name({"min_wal_size": "80MB"}), wal_segment_size=64 * MIB)[0]
 
