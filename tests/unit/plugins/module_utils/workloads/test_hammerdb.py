@@ -503,6 +503,12 @@ def test_c023_a_worker_that_hangs_is_no_slow_shutdown(said: str, code: str, user
     assert users or m["findings"][0]["message"].startswith("the monitor had not ended")
 
 
+def test_c025_all_ended_later_than_hammerdb_waits() -> None:
+    m = worth(RESULT + "Virtual Users remain running in background or shutting down, retry\n" + ends())
+    assert (codes(m)[0], verdict_of(m["findings"])) == ("shutdown_overran", "valid")
+    assert "ended later than HammerDB waits" in m["findings"][0]["message"]
+
+
 def test_c028_zero_with_a_result_line() -> None:
     text = "Vuser 1:8 Active Virtual Users configured\nVuser 1:TEST RESULT : System achieved 0 NOPM from 18400 PostgreSQL TPM\n"
     m = worth(text + ends(users=9), p=params(clients=8))
