@@ -78,7 +78,7 @@ def runs(text: str) -> list[dict[str, Any]]:
     A header is HammerDB's log header, the banner of its command line, or a line ``== …`` that a loop of runs printed. What stands
     before the first header belongs to no run and is the one with ``header: None``, when it is not blank.
     """
-    text = unfolded(text)
+    text = _without_prefix(unfolded(text))
     marks = [*_HEADER.finditer(text)]
     edges = [m.start() for m in marks] + [len(text)]
     parts: list[dict[str, Any]] = []
@@ -161,6 +161,18 @@ def sections(text: str) -> dict[str, str]:
     return result
 
 
+_PREFIX = re.compile(r'^(?P<prefix>[^\n"]*?)(?:@[\d.]+ )?(?:Vuser \d+:|Error in Virtual User \d+:|Timestamp \d+ @ )', re.MULTILINE)
+
+
+def _without_prefix(text: str) -> str:
+    """Take off what a runner put before each line, such as its host: most lines begin with what can have no other beginning."""
+    shapes = Counter(re.sub(r"\d+", "0", found["prefix"]) for found in _PREFIX.finditer(text))
+    shape, count = shapes.most_common(1)[0] if shapes else ("", 0)
+    if not shape.strip() or 2 * count <= sum(shapes.values()):
+        return text
+    return re.sub("^" + re.escape(shape).replace("0", r"\d+"), "", text, flags=re.MULTILINE)
+
+
 def parse_run(text: str) -> dict[str, Any]:
     """Parse the console output, or the log file, of one run. For a text of several runs see ``runs``.
 
@@ -172,7 +184,7 @@ def parse_run(text: str) -> dict[str, Any]:
     """
     run = _new_run()
     main = sections(text)[""]
-    for at, line in _lines(main):
+    for at, line in _lines(_without_prefix(main)):
         _read_line(run, at, line)
     run["version"] = parse_version(main) if "HammerDB CLI" in main else None
     run["test_driver"] = not run["results"] and sum(run.pop("_test_lines").values()) >= 2 and run["duration_s"] is None

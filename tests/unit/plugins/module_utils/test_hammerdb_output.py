@@ -325,6 +325,28 @@ def test_c023_a_console_listed_in_json_by_a_runner() -> None:
     assert output.parse_run(one)["results"] == output.parse_run("\n".join(lines))["results"]
 
 
+@pytest.mark.parametrize("prefix", ["[bench1] out: ", "2026-11-30T09:00:07.{n}Z db7 ", "hammerdb-1  | ", "> "])
+@pytest.mark.parametrize("name", RUNS)
+def test_c019_a_prefix_on_every_line_changes_nothing(name: str, prefix: str) -> None:
+    text = output.sections(console(name))[""]
+    prefixed = "".join(f"{prefix.format(n=i)}{line.strip()}\n" for i, line in enumerate(text.splitlines()))
+    assert output.parse_run(prefixed) == output.parse_run(text)
+
+
+@pytest.mark.parametrize("prefix", ["", "[bench1] out: "])
+def test_c025_refusals_and_errors_behind_the_prefix_of_a_runner(prefix: str) -> None:
+    lines = [
+        "Error: Virtual Users exist, destroy with vudestroy before creating",
+        "Error in Virtual User 3: Connection to database failed",
+        'connection to server at "db1", port 5432 failed: FATAL:  sorry, too many clients already',
+        "Vuser 3:FINISHED FAILED",
+        "4 = RUNNING",
+    ]
+    run = output.parse_run("".join(f"{prefix}{line}\n" for line in lines))
+    assert (len(run["refusals"]), run["users"][4]["state"]) == (1, "running")
+    assert [e["text"].count("too many clients") for e in run["errors"]] == [1]
+
+
 LOOP = """== step vu=16
 Vuser 1:TEST RESULT : System achieved 13869 NOPM from 31899 PostgreSQL TPM
 Vuser 1:Checkpoint and Vacuum
@@ -335,8 +357,9 @@ Error: Virtual Users exist, destroy with vudestroy before creating
 """
 
 
-def test_c025_loop_of_user_counts() -> None:
-    first, second = (output.parse_run(p["text"]) for p in output.runs(LOOP))
+@pytest.mark.parametrize("prefix", ["", "[bench1] out: "])
+def test_c025_loop_of_user_counts(prefix: str) -> None:
+    first, second = (output.parse_run(p["text"]) for p in output.runs("".join(f"{prefix}{line}\n" for line in LOOP.splitlines())))
     assert ([r["nopm"] for r in first["results"]], first["overran"], first["vacuum"]) == ([13869], True, "started")
     assert (second["results"], len(second["refusals"]), second["vacuum"]) == ([], 2, None)
 
