@@ -641,7 +641,8 @@ _UNREACHABLE = re.compile(
 )
 #: The server is there and does not want us.
 _REFUSED = re.compile(
-    r"authentication failed|pg_hba\.conf|no password supplied|permission denied|(?:database|role|user) \"[^\"]*\" does not exist",
+    r"authentication failed|pg_hba\.conf|no password supplied|permission denied for database"
+    r"|(?:database|role|user) \"[^\"]*\" does not exist",
     re.IGNORECASE,
 )
 _ROUTINE = re.compile(
