@@ -112,7 +112,7 @@ RULES: dict[str, Rule] = {
     "memory_work_mem_clients": Rule("note", 1.0, "shared_buffers + work_mem x clients is larger than the memory"),
     "memory_work_mem_connections": Rule("note", 1.0, "shared_buffers + work_mem x max_connections is larger than the memory"),
     "memory_huge_pages": Rule("note", None, "huge pages are asked for but not enough are reserved"),
-    "wal_disk": Rule("note", None, "max_wal_size does not fit beside the data set"),
+    "wal_disk": Rule("note", None, "the WAL that is kept does not fit beside the data set"),
     # plan and host
     "shape_only": Rule("note", None, "scaled run: compare its own variants with each other, never with the published figure"),
     "too_few_repeats": Rule("note", None, "fewer repeats than a significant difference needs"),

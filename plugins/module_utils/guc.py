@@ -35,6 +35,7 @@ DEFAULTS = {
     "effective_cache_size": 4 * GIB,
     "work_mem": 4 * MIB,
     "max_wal_size": GIB,
+    "wal_keep_size": 0,
     "max_connections": 100,
     "superuser_reserved_connections": 3,
     "reserved_connections": 0,
@@ -749,8 +750,9 @@ def lint(
         message = f"{shared} and work_mem = {human_size(work_mem)} for {count:.0f} {who} are {human_size(total)}, more than {memory}"
         check(code, total, memory_bytes, message)
     if disk_free_bytes is not None:
-        wal, data = _amount(settings, "max_wal_size"), dataset_bytes or 0
-        message = f"max_wal_size = {human_size(wal)} and a data set of {human_size(data)} do not fit in {human_size(disk_free_bytes)} free"
+        wal, name = max((_amount(settings, name), name) for name in ("max_wal_size", "wal_keep_size"))
+        data = dataset_bytes or 0
+        message = f"{name} = {human_size(wal)} and a data set of {human_size(data)} do not fit in {human_size(disk_free_bytes)} free"
         check("wal_disk", wal + data, disk_free_bytes, message)
     if _archives_nowhere(settings):
         message = "archive_mode is on without archive_command or archive_library: WAL is kept until the disk is full"

@@ -360,6 +360,8 @@ def test_wal_beside_the_data_set() -> None:
     found = lint({"max_wal_size": "100GB"}, 64 * GIB, disk_free_bytes=150 * GIB, dataset_bytes=60 * GIB)
     assert found == {"wal_disk": "max_wal_size = 100GB and a data set of 60GB do not fit in 150GB free"}
     assert lint({"max_wal_size": "80GB"}, 64 * GIB, disk_free_bytes=150 * GIB, dataset_bytes=60 * GIB) == {}
+    kept = lint({"max_wal_size": "4GB", "wal_keep_segments": 6400}, 64 * GIB, disk_free_bytes=90 * GIB)
+    assert kept == {"wal_disk": "wal_keep_size = 100GB and a data set of 0B do not fit in 90GB free"}
 
 
 def test_c041_reload_is_not_restart() -> None:
