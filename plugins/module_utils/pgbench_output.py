@@ -172,6 +172,7 @@ _LINE = re.compile(
 _LATE = re.compile(r"number of transactions above the (?P<limit>[\d.]+) ms latency limit: (?P<rest>\S.*)")
 _LAG = re.compile(r"rate limit schedule lag: avg (?P<average>\S+) \(max (?P<max>[^)\s]+)\) ms")
 _BANNER = re.compile(r"(?<![\w/])pgbench \((?P<inside>\d.*)\)\s*$")
+_BY_ITSELF = re.compile(r"(?<![\w/])pgbench \((?:PostgreSQL|EnterpriseDB)\) \d.*")
 _SCRIPT = re.compile(r"SQL script (?P<number>\d+): (?P<name>.+)")
 _WEIGHT = re.compile(r"\s*- weight: (?P<weight>\d+)")
 _SHARE = re.compile(r"\s*- (?P<count>\S+) transactions \((?P<share>\S+)% of total(?:, tps = (?P<tps>[^\s)]+))?\)")
@@ -613,6 +614,11 @@ class _Reader:
             report["client_version"], report["server_version"] = _bare(client), _bare(server or client)
             report["banner"] = self.raw["banner"] = banner.group(0).strip()
             self.wording.add("14+")
+            return True
+        program = _BY_ITSELF.search(line)
+        if program:  # of --version: it says nothing of the server, and below a report it may be of the next one
+            if not report["has_report"]:
+                report["client_version"] = _bare(program.group(0))
             return True
         script = _SCRIPT.search(line)
         if script:

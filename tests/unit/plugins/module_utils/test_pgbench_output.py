@@ -199,6 +199,15 @@ def test_c002_colon_and_two_tps_lines() -> None:
     assert (report["builtin"], report["client_version"], report["generation"]) == ("tpcb-like", None, "9.5-")
 
 
+@pytest.mark.parametrize("said", ["pgbench (PostgreSQL) 9.5.25", "[bench1] out: pgbench (PostgreSQL) 9.5.25 (Debian 9.5.25-1.pgdg90+1)"])
+def test_c002_version_that_stands_by_itself(said: str) -> None:
+    prefix = said.partition("pgbench")[0]
+    report = output.parse_report("\n".join([said, *(prefix + line for line in C002.splitlines())]))
+    assert (report["client_version"], report["server_version"], report["generation"]) == ("9.5.25", None, "9.5-")
+    assert (report["tps"], report["unparsed"]) == (109.334011, [])
+    assert output.parse_report(f"{C002}{said}\n")["client_version"] is None
+
+
 def test_c004_no_blank_before_the_parenthesis() -> None:
     report = output.parse_report(
         """number of clients: 4
