@@ -180,12 +180,14 @@ def parse_run(text: str) -> dict[str, Any]:
     errors: [{vuser, text}], error_count, refusals, failed_calls: {type: n}, begun, ramp_up_s, duration_s, events: {name: epoch},
     warehouses: {n: count}, samples: [{at, tpm}], complete, overran, vacuum, switched, test_driver,
     profile: {asked, written, problem, reported}}``. ``state`` is ``idle``, ``running``, ``success`` or ``failed``; user 1 is the monitor.
-    ``begun`` counts the ramp-ups: with more than one the text is not of one run.
+    ``begun`` counts ramp-ups, or headers of a kind (see ``runs``): with more than one the text is not of one run.
     """
     run = _new_run()
-    main = sections(text)[""]
-    for at, line in _lines(_without_prefix(main)):
+    main = _without_prefix(sections(text)[""])
+    for at, line in _lines(main):
         _read_line(run, at, line)
+    headers = [found.group().lower() for found in _HEADER.finditer(main)]
+    run["begun"] = max(run["begun"], *(sum(kind in header for header in headers) for kind in ("hammerdb log @", "hammerdb cli v", "== ")))
     run["version"] = parse_version(main) if "HammerDB CLI" in main else None
     run["test_driver"] = not run["results"] and sum(run.pop("_test_lines").values()) >= 2 and run["duration_s"] is None
     return run

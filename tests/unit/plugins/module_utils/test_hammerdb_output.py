@@ -65,7 +65,7 @@ def test_console(name: str) -> None:
     assert (run["configured"], run["ramp_up_s"], run["duration_s"]) == (clients, ramp_up, duration)
     assert output.workers(run) == {"success": [*range(2, clients + 2)], "failed": [], "unknown": []}
     assert (run["users"][1]["state"], run["profile"]["asked"], run["complete"], len(run["samples"])) == (monitor, profiled, True, samples)
-    assert (run["test_driver"], run["overran"], run["refusals"], run["failed_calls"]) == (False, False, [], {})
+    assert (run["test_driver"], run["overran"], run["refusals"], run["failed_calls"], run["begun"]) == (False, False, [], {}, 1)
     assert [e["text"] for e in run["errors"]] == (['invalid command name "zipfs"'] if monitor == "failed" else [])
     json.dumps(run, allow_nan=False)
 

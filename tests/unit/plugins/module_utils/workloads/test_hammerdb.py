@@ -423,6 +423,14 @@ def test_c022_result_of_an_earlier_run_is_not_taken() -> None:
     assert (codes(m), m["metrics"]) == (["server_unreachable"], {})
 
 
+@pytest.mark.parametrize("header", ["Hammerdb Log @ Mon Mar 01 10:00:00 UTC 2021\n", "HammerDB CLI v4.12\n", "== step vu=4\n"])
+def test_c022_a_shared_log_as_a_whole_is_no_run(header: str) -> None:
+    failed = "Error in Virtual User 1: FATAL:  the database system is starting up\nVuser 1:FINISHED FAILED\n"
+    m = worth(header + RESULT + ends() + header + failed)
+    assert (codes(m)[0], m["metrics"]) == ("no_result", {}) and "2 runs within the bounds of one" in m["findings"][0]["message"]
+    assert worth("HammerDB CLI v4.12\n" + header.replace("HammerDB CLI v4.12", "") + RESULT + ends())["metrics"]
+
+
 def test_c023_worker_failed_monitor_failed() -> None:
     text = "Vuser 1:4 Active Virtual Users configured\n" + RESULT + 'Error in Virtual User 1: key "msperclick" not found\n' + ends(1, 3)
     m = worth(text)
