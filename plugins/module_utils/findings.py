@@ -61,6 +61,7 @@ RULES: dict[str, Rule] = {
     "ramp_up_unfaithful": Rule("suspect", 120.0, "an unscaled reproduction whose ramp-up is shorter than this many seconds"),
     "bloat_differs": Rule("suspect", 0.2, "two variants did not start with alike shares of dead rows (relative)"),
     "trend": Rule("suspect", 0.02, "the repeats rise or fall in one direction: carry-over between trials (p of the rank test)"),
+    "conditions_differ": Rule("suspect", None, "the repeats of a variant disagree in the facts that must agree for a comparison"),
     "ramp_up_short": Rule("note", 120.0, "ramp-up shorter than this many seconds"),
     "short_window": Rule("note", 2.0, "burst figure, not sustained: the window spans fewer checkpoint cycles than this"),
     "saw_tooth": Rule("note", 0.5, "the rate swings within the window: (max-min)/median of the rate per minute"),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 from typing import Any
 
-from ansible_collections.pgsizing.bench.plugins.module_utils import stats
+from ansible_collections.pgsizing.bench.plugins.module_utils import comparison, stats
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import SEVERITIES, VERDICTS, term
 from ansible_collections.pgsizing.bench.plugins.module_utils.verdict import judge_repeats, judge_start
 from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import hammerdb
@@ -22,6 +22,8 @@ from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import ha
 USED = ("valid", "suspect")
 LATENCIES = ("average", "p50", "p95", "p99", "max")
 PERCENTILES = ("p50", "p90", "p95", "p99", "p99_9", "max")
+#: The two sides of a comparison.
+SIDES = ("variant", "base")
 ALL_LATENCIES = ("average", "stddev", "min", *PERCENTILES)
 #: What a workload calls its scripts.
 SCRIPTS = {"tprocc": "transaction"}
@@ -40,7 +42,8 @@ def summarise(experiment: dict[str, Any], trials: Sequence[dict[str, Any]]) -> d
     location, location_name, min, max, cv, ci_low, ci_high, ci_method, spread_text, latency: {average, p50, p95, p99, max}
     (medians, ms), metrics, failed_pct, cost}``; ``n`` trials were recorded, ``n_valid`` of them are used. ``metrics``: the others than the
     headline by name, ``{unit, n, median, spread_text}``.
-    comparisons: as ``stats.compare_all``. repeat_findings: ``{variant: findings}``. findings: those of the plan.
+    comparisons: as ``stats.compare_all``, with ``reason`` why two variants are ``not comparable`` (else ``None``).
+    repeat_findings: ``{variant: findings}``. findings: those of the plan.
     published: ``{variant, metric, unit, published, measured_median, n, spread_text, verdict, ratio, note, published_to_base,
     measured_to_base}``; ``verdict`` is ``None`` where no trial stands behind the figure (a load).
     scripts: by variant and script, where a variant has several: ``{variant, script, n, share (of the transactions), latency}``, medians
@@ -54,9 +57,14 @@ def summarise(experiment: dict[str, Any], trials: Sequence[dict[str, Any]]) -> d
     repeat_findings = {name: judge_repeats([_repeat(t) for t in own], headline["better"]) for name, own in by_variant.items()}
     for name, own in by_variant.items():
         repeat_findings[name] += judge_start([_repeat(t) for t in own], [_repeat(t) for t in by_variant[base]]) if name != base else []
+        repeat_findings[name] += comparison.conditions(_used(own))
     rows = [_row(name, name == base, own, repeat_findings[name]) for name, own in by_variant.items()]
     alpha = (plan.get("comparisons") or {}).get("alpha", stats.ALPHA)
-    comparisons = stats.compare_all({row["variant"]: row["values"] for row in rows}, base, headline["better"], alpha)
+    planned = {v["name"]: v for v in variants}
+    comparisons = [
+        _refused(c, comparison.incomparable(*(_used(by_variant[c[k]]) for k in SIDES), *(planned[c[k]] for k in SIDES)))
+        for c in stats.compare_all({row["variant"]: row["values"] for row in rows}, base, headline["better"], alpha)
+    ]
     scaled = bool(plan.get("scaling"))
     recorded = {t["trial_id"] for t in trials}
     journal = experiment.get("journal") or {}
@@ -71,7 +79,7 @@ def summarise(experiment: dict[str, Any], trials: Sequence[dict[str, Any]]) -> d
         "comparisons": comparisons,
         "alpha": alpha,
         "repeat_findings": {name: found for name, found in repeat_findings.items() if found},
-        "published": _published(experiment, by_variant, rows, base, scaled),
+        "published": _published(experiment, by_variant, rows, base, scaled, {c["variant"]: c["reason"] for c in comparisons}),
         "findings": plan.get("findings") or [],
         "findings_by_variant": {name: _findings(own, repeat_findings[name]) for name, own in by_variant.items()},
         "differences": _differences(variants),
@@ -101,6 +109,16 @@ def _value(trial: dict[str, Any]) -> float | None:
     return trial["headline"]["value"] if trial["verdict"] in USED else None
 
 
+def _used(trials: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [t for t in trials if _value(t) is not None]
+
+
+def _refused(compared: dict[str, Any], reason: str | None) -> dict[str, Any]:
+    """Return a comparison without its figures where there is a reason not to make it."""
+    figures = dict.fromkeys(("ratio", "ci_low", "ci_high", "p", "p_adjusted"))
+    return {**compared, **({**figures, "conclusion": "not comparable"} if reason else {}), "reason": reason}
+
+
 def _repeat(trial: dict[str, Any]) -> dict[str, Any]:
     postgres = ((trial.get("environment") or {}).get("observation") or {}).get("postgres") or {}
     return {
@@ -113,7 +131,7 @@ def _repeat(trial: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(name: str, base: bool, trials: Sequence[dict[str, Any]], repeat_findings: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    used = [t for t in trials if _value(t) is not None]
+    used = _used(trials)
     values = [t["headline"]["value"] for t in used]
     verdicts = [t["verdict"] for t in trials]
     worst = max((VERDICTS.index(v) for v in [*verdicts, *(_verdict_of(f) for f in repeat_findings)]), default=None)
@@ -224,7 +242,12 @@ def _text(value: Any) -> str:
 
 
 def _published(
-    experiment: dict[str, Any], by_variant: dict[str, list[dict[str, Any]]], rows: Sequence[dict[str, Any]], base: str, scaled: bool
+    experiment: dict[str, Any],
+    by_variant: dict[str, list[dict[str, Any]]],
+    rows: Sequence[dict[str, Any]],
+    base: str,
+    scaled: bool,
+    refused: dict[str, str | None],
 ) -> list[dict[str, Any]]:
     figures = _figures(experiment["plan"], base)
     verdicts = {row["variant"]: row["verdict"] for row in rows}
@@ -239,7 +262,9 @@ def _published(
         other = variant != base
         ratio = measured / figure["value"] if measured is not None and figure["value"] and not scaled else None
         apart = _incomparable(metric, by_variant.get(variant, []), None, published=experiment["plan"]["published"]) if ratio else None
-        apart_base = _incomparable(metric, by_variant.get(variant, []), by_variant.get(base, [])) if other else None
+        apart_base = refused.get(variant)
+        if other and not apart_base:
+            apart_base = _incomparable(metric, by_variant.get(variant, []), by_variant.get(base, []))
         ratio = None if apart else ratio
         to_base = stats.ratio(sample, of_base)["ratio"] if other and not apart_base else None  # as the comparison of the variants has it
         notes += list(dict.fromkeys(reason for reason in (apart, apart_base) if reason))
@@ -390,7 +415,7 @@ def comparison_text(comparison: dict[str, Any]) -> str:
     c = comparison
     start = f"{c['variant']} against {c['base']}: "
     if c["ratio"] is None:
-        return f"{start}{c['conclusion']}: {c['n']} and {c['n_base']} usable trials"
+        return f"{start}{c['conclusion']}: " + (c["reason"] or f"{c['n']} and {c['n_base']} usable trials")
     interval = f" (95 % CI {c['ci_low']:.3f} to {c['ci_high']:.3f})" if c["ci_low"] is not None else " (no CI)"
     if c["conclusion"] == "too few repeats":
         return (

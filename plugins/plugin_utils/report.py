@@ -199,7 +199,8 @@ def _single_answer(row: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str,
 def _comparison_answer(c: Mapping[str, Any], metric: str) -> dict[str, str]:
     counts = f"{c['n']} and {c['n_base']} usable trials"
     if c["ratio"] is None:
-        return {"text": f"{c['variant']} against {c['base']}: ", "strong": "nothing to compare", "rest": f" ({counts})", "kind": "open"}
+        why = c["reason"] or counts
+        return {"text": f"{c['variant']} against {c['base']}: ", "strong": "nothing to compare", "rest": f" ({why})", "kind": "open"}
     interval = f"95 % CI {c['ci_low']:.2f} to {c['ci_high']:.2f}" if c["ci_low"] is not None else "no CI"
     conclusion = f": {c['conclusion']}"
     if c["conclusion"] == "too few repeats":

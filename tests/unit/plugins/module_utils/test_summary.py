@@ -242,6 +242,28 @@ def test_c083_variants_that_did_not_start_alike():
     assert [row["verdict"] for row in result["rows"]] == ["valid", "suspect"]
 
 
+def test_variants_under_other_conditions_have_no_ratio():
+    planned = experiment()
+    trials = [{**t, "comparison_key": {"server_version": "15.18" if t["variant"] == "1GB" else "15.17"}} for t in trials_of(planned)]
+    result = summary.summarise(planned, trials)
+    (found,) = result["comparisons"]
+    assert (found["conclusion"], found["ratio"], found["p"]) == ("not comparable", None, None)
+    assert all(r["measured_to_base"] is None for r in result["published"] if r["variant"] == "1GB")
+    for text in (summary.text_table(result), markdown(result, planned, trials)):
+        assert "not comparable: not measured under the same conditions: server version 15.17 and 15.18" in " ".join(text.split())
+        assert "faster" not in text
+
+
+def test_repeats_under_other_conditions_are_doubted():
+    planned = experiment()
+    trials = trials_of(planned)
+    trials = [{**t, "comparison_key": {"server_version": "15.18" if i % 5 == 4 else "15.17"}} for i, t in enumerate(trials)]
+    result = summary.summarise(planned, trials)
+    assert [row["verdict"] for row in result["rows"]] == ["suspect", "suspect"]
+    assert [f["code"] for f in result["repeat_findings"]["1GB"]] == ["conditions_differ"]
+    assert result["comparisons"][0]["conclusion"] == "not comparable"
+
+
 def test_a_scaled_run_has_no_ratio_to_the_published_figure():
     planned = experiment(scaling=[{"name": "scale", "from": 50, "to": 10}])
     trials = trials_of(planned)

@@ -374,6 +374,20 @@ def test_what_is_shown_comes_first(tmp_path):
     assert [a["kind"] for a in answers] == ["better", "open"]
 
 
+def test_what_is_not_comparable_has_no_ratio_but_a_reason(tmp_path):
+    directory = make(tmp_path, seconds=5, troubles={})
+    store = Store(directory)
+    trials = store.trials()
+    for trial in trials:
+        trial["comparison_key"]["server_version"] = "15.18" if trial["variant"] == "big" else "15.17"
+    summary = summarise(store.experiment, trials)
+    (answer,) = report.answers(summary)
+    assert answer["strong"] == "nothing to compare"
+    assert "server version 15.17 and 15.18" in answer["rest"]
+    page = report.page(store.experiment, trials, summary, directory, None)
+    assert "<td>not comparable</td>" in page
+
+
 # series ------------------------------------------------------------------------------------------------------------
 
 
