@@ -654,15 +654,19 @@ def _is_auto_conf(row: Mapping[str, Any]) -> bool:
 def non_default(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the settings of a server that have another value than the built-in one: ``{name, setting, unit, text, source}``.
 
-    Without what the session or the server itself sets, and without ports, paths and the like that the toolkit chooses.
+    Without what the session or the server itself sets, and without ports, paths and the like that the toolkit chooses. A build with
+    assertions is none that anybody uses, though they are built in there.
     """
     own = ("default", "override", "dynamic default", "client", "session")
     return [
         {**{key: row.get(key) for key in ("name", "setting", "unit", "source")}, "text": _shown(row)}
         for row in sorted(rows, key=lambda row: row["name"].lower())
-        if row.get("source") not in own
-        and row["name"] not in names.OURS
-        and (row.get("boot_val") is None or not equal(row, row["boot_val"], row["setting"]))
+        if (
+            row.get("source") not in own
+            and row["name"] not in names.OURS
+            and (row.get("boot_val") is None or not equal(row, row["boot_val"], row["setting"]))
+        )
+        or (row["name"], row["setting"]) == ("debug_assertions", "on")
     ]
 
 

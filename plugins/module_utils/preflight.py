@@ -70,6 +70,21 @@ GP2_CREDITS = 5_400_000  # of a full balance
 _DISK_IOPS = {"st1": 500, "sc1": 250, "standard": 100}
 
 
+#: Percent of each vCPU that burstable instances have when their CPU credits are gone (EC2 user guide, burstable-credits-baseline-concepts).
+_CREDIT_BASELINES = {"nano": 5, "micro": 10, "small": 20, "medium": 20, "large": 30, "xlarge": 40, "2xlarge": 40}
+_CREDIT_BASELINES_T2 = {"xlarge": 22.5, "2xlarge": 17}
+
+
+def credit_baseline(instance_type: str) -> float | None:
+    """Return the share of each vCPU that a burstable instance has without credits; ``None`` for other types and unknown ones."""
+    found = re.fullmatch(r"(t\d)\w*\.(\w+)", instance_type, re.IGNORECASE)
+    if not found:
+        return None
+    family, size = found.group(1).lower(), found.group(2).lower()
+    percent = (_CREDIT_BASELINES_T2 if family == "t2" else {}).get(size, _CREDIT_BASELINES.get(size))
+    return None if percent is None else percent / 100
+
+
 def volume_iops(volume: Mapping[str, Any]) -> tuple[int, int]:
     """Return the sustained and the burst IOPS of a volume by itself."""
     kind, gib = volume["type"], volume["bytes"] // GIB
@@ -253,8 +268,12 @@ def _instance(where: str, name: str, facts: Mapping[str, Any] | None, known: Map
         text = f"{where}nothing is known of instance type {name}: memory, IOPS and architecture were not checked{hint}"
         findings.append(finding("not_checked", text, instance_type=name))
     if facts.get("burstable") if facts else re.match(r"t\d", name, re.IGNORECASE):
-        text = f"{where}{name} works on CPU credits: when they run out the rate falls to the baseline, and the mean is no capacity"
-        findings.append(finding("burstable_instance", text, instance_type=name))
+        share = credit_baseline(name)
+        falls = f", {100 * share:g} % of each vCPU" if share else ""
+        text = f"{where}{name} works on CPU credits: when they run out the rate falls to the baseline{falls}, and the mean is no capacity"
+        if not name.lower().startswith("t2"):  # the default of t2 is standard
+            text += "; in unlimited mode, its default, it does not fall, and CPU above the baseline is billed beyond the cost given here"
+        findings.append(finding("burstable_instance", text, instance_type=name, baseline=share))
     if facts and facts.get("instance_store"):
         text = f"{where}{name} has local disks: they lose their data when it stops, and may take the device name of a volume"
         findings.append(finding("instance_store", text, **facts["instance_store"]))

@@ -7,9 +7,10 @@ what is missing becomes a ``not_checked`` note, never silence. Severities and th
 
 Context of a trial (keys may be missing or ``None``; shapes of measurement, progress and observation as in ``schemas/trial.schema.json``):
 ``{workload, headline, parameters, measurement, progress, series, observation, driver_observation, driver_on_server, one_kernel,
-settings, checkpoint_timeout_s, cores, reset, target, reproduces, storage}``. ``series``: rows of ``series.csv``. ``one_kernel``: server
-and driver count the same CPUs. ``settings``: ``{name: value in base unit}``. ``reproduces``: a published run, unscaled.
-``storage``: ``{provisioned_iops, instance_max_iops, instance_baseline_iops, balance_min}`` of a cloud volume.
+settings, checkpoint_timeout_s, cores, instance_type, reset, target, reproduces, storage}``. ``series``: rows of ``series.csv``.
+``one_kernel``: server and driver count the same CPUs. ``settings``: ``{name: value in base unit}``. ``instance_type``: of the server, where
+its firmware says. ``reproduces``: a published run, unscaled. ``storage``: ``{provisioned_iops, instance_max_iops,
+instance_baseline_iops, balance_min}`` of a cloud volume.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-from ansible_collections.pgsizing.bench.plugins.module_utils import stats
+from ansible_collections.pgsizing.bench.plugins.module_utils import preflight, stats
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import RULES, finding, term
 
 Finding = dict[str, Any]
@@ -506,13 +507,15 @@ def throttled(trial: Context) -> Finding | None:
     ]
     step = stats.step([row[1] for row in rows], max(3, len(rows) // 20))
     if step and step["after"] - step["before"] > limit and step["separation"] >= 0.95:
-        index = int(step["index"])
+        index, share = int(step["index"]), preflight.credit_baseline(trial.get("instance_type") or "")
+        credits = f" ({trial.get('instance_type')} has {100 * share:g} % of each vCPU without CPU credits)" if share else ""
         before, after, at = stats.mean([row[2] for row in rows[:index]]), stats.mean([row[2] for row in rows[index:]]), rows[index - 1][0]
         return finding(
             "throttled",
             f"throttled at minute {at / 60:.0f}: steal rose from {100 * step['before']:.0f} to {100 * step['after']:.0f} %, "
-            f"the rate went from {before:,.1f} to {after:,.1f}/s; the mean is not the capacity",
+            f"the rate went from {before:,.1f} to {after:,.1f}/s{credits}; the mean is not the capacity",
             at_s=at,
+            baseline=share,
             steal_before=step["before"],
             steal_after=step["after"],
             rate_before=before,
@@ -562,19 +565,25 @@ def other_load(trial: Context) -> Finding | None:
     # HammerDB's CPU time holds its start and its ramp-up: at the most all of it fell into the window.
     used = client_cores(_measurement(trial).get("client"), _measured_elapsed(trial))
     driver = trial.get("driver_observation") or {}
-    if driver.get("cpu") and used is not None and not one_kernel and (found := _other_load("driver", driver, used)):
+    if _has_busy(driver) and used is not None and not one_kernel and (found := _other_load("driver", driver, used)):
         return found
     cpu = _cpu(trial.get("observation"), "an observation of the server")
+    need(_has_busy(trial["observation"]) or None, "an observation of the server")
     ours = need(cpu.get("server"), "the CPU time of the server's processes") * cpu["cores"]
     if one_kernel:
         ours += need(used, "the load generator's CPU time")
     return _other_load("server", trial["observation"], ours)
 
 
+def _has_busy(observation: dict[str, Any]) -> bool:
+    cpu = observation.get("cpu") or {}
+    return bool(cpu.get("cores")) and cpu.get("busy_mean") is not None
+
+
 def _other_load(host: str, observation: dict[str, Any], ours: float) -> Finding | None:
     """Judge the share of a host's CPU that was used beyond ``ours`` [cores], our observer and what the hypervisor took."""
     cpu, cost = observation["cpu"], observation.get("cost") or {}
-    observer = cost["cpu_s"] / cost["wall_s"] if cost.get("wall_s") else 0.0
+    observer = (cost.get("cpu_s") or 0.0) / cost["wall_s"] if cost.get("wall_s") else 0.0
     share = cpu["busy_mean"] - (cpu.get("steal") or 0.0) - (ours + observer) / cpu["cores"]
     if share <= (RULES["other_load"].threshold or 0):
         return None
@@ -806,7 +815,33 @@ def _weakened(code: str, name: str, text: str) -> None:
 _weakened("fsync_off", "fsync", "not production-like, a crash destroys the data")
 _weakened("full_page_writes_off", "full_page_writes", "not production-like, a crash may leave torn pages, and less WAL is written")
 _weakened("synchronous_commit_off", "synchronous_commit", "a crash loses the last transactions")
-_weakened("autovacuum_off", "autovacuum", "not production-like, bloat and statistics are not kept up")
+
+
+@rule
+def autovacuum_off(trial: Context) -> Finding | None:
+    """No autovacuum: switched off, or without the counts that it goes by."""
+    off = next((name for name in ("autovacuum", "track_counts") if _is_off(_setting(trial, name))), None)
+    if off is None:
+        return None
+    what = "autovacuum is off" if off == "autovacuum" else "track_counts is off, and with it autovacuum"
+    return finding("autovacuum_off", f"{what}: not production-like, bloat and statistics are not kept up", setting=off)
+
+
+@rule
+def unlogged_tables(trial: Context) -> Finding | None:
+    """Tables without WAL."""
+    if not _parameter(trial, "unlogged"):
+        return None
+    return finding("unlogged_tables", "the tables are unlogged: not production-like, a crash empties them, and they write no WAL")
+
+
+@rule
+def assertions_on(trial: Context) -> Finding | None:
+    """A build for developers checks itself all the time."""
+    value = _setting(trial, "debug_assertions")
+    if value is None or _is_off(value):
+        return None
+    return finding("assertions_on", "the server is a build with assertions (--enable-cassert), made to find errors: it is much slower")
 
 
 @rule
@@ -848,7 +883,8 @@ def judge_repeats(trials: Sequence[dict[str, Any]], better: str = "higher") -> l
     """
     used = [t for t in trials if t.get("value") is not None and t.get("verdict") in ("valid", "suspect")]
     used.sort(key=lambda t: (t.get("position") or 0, t.get("repeat") or 0))
-    return [f for f in (_spread(used), _trend(used), _cold_first_run(used, better)) if f]
+    cold = _cold_first_run(used, better)
+    return [f for f in (_spread(used), _trend(used), cold, None if cold else _outlier(used)) if f]
 
 
 def judge_start(trials: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]]) -> list[Finding]:
@@ -903,6 +939,26 @@ def _trend(trials: Sequence[dict[str, Any]]) -> Finding | None:
         s=test["s"],
         p=test["p"],
         change=change,
+    )
+
+
+def _outlier(trials: Sequence[dict[str, Any]]) -> Finding | None:
+    """One of four or more that lies apart: what happened in it is not what the others measured."""
+    if len(trials) < 4:
+        return None
+    usual = median(t["value"] for t in trials)
+    odd = max(trials, key=lambda t: abs(t["value"] - usual))
+    others = [t["value"] for t in trials if t is not odd]
+    away, limit = abs(odd["value"] - median(others)), RULES["outlier"].threshold or 0
+    if away <= 0.1 * abs(median(others)) or away <= limit * (max(others) - min(others)):
+        return None
+    span = f"{min(others):,.1f} to {max(others):,.1f}"
+    return finding(
+        "outlier",
+        f"repeat {odd.get('repeat')} gave {odd['value']:,.1f}, the others {span}: look for what was different; it is not dropped",
+        trial_id=odd.get("trial_id"),
+        value=odd["value"],
+        others=others,
     )
 
 

@@ -83,7 +83,7 @@ def finish(
         "one_kernel": _one_machine(hosts or {}, ("boot_id",)),
         "settings": live,
         "checkpoint_timeout_s": float(live.get("checkpoint_timeout", DEFAULT_CHECKPOINT_TIMEOUT_S)) if live is not None else None,
-        "cores": ((hosts or {}).get("server") or {}).get("cores"),
+        **{key: ((hosts or {}).get("server") or {}).get(key) for key in ("cores", "instance_type")},
         "reset": plan["reset"],
         "target": plan["target"],
         "reproduces": bool(plan["reproduce"]) and not plan["scaling"],

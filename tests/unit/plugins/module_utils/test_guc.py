@@ -766,6 +766,12 @@ def test_non_default_settings() -> None:
     ]
 
 
+@pytest.mark.parametrize(("value", "kept"), [("on", ["debug_assertions"]), ("off", [])])
+def test_a_build_with_assertions_is_not_the_default(value: str, kept: list[str]) -> None:
+    built = {"name": "debug_assertions", "setting": value, "boot_val": value, "unit": None, "vartype": "bool", "source": "default"}
+    assert [s["name"] for s in guc.non_default([built])] == kept
+
+
 # --- what a server would refuse at its start --------------------------------
 
 

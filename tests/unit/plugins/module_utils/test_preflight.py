@@ -287,6 +287,25 @@ def test_c086_a_burstable_instance_is_noted_at_plan_time() -> None:
     findings, _problems = check(size("t3.xlarge", driver="t3.xlarge", data=volume("gp3", 500)))
     assert [f["code"] for f in findings] == ["burstable_instance", "burstable_instance", "throughput_burst"]
     assert "driver: t3.xlarge works on CPU credits" in findings[1]["message"]
+    assert "falls to the baseline, 40 % of each vCPU" in findings[0]["message"]
+    assert "in unlimited mode, its default" in findings[0]["message"]
+    assert findings[0]["evidence"] == {"instance_type": "t3.xlarge", "baseline": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "share"),
+    [
+        ("t3.micro", 0.1),
+        ("T3a.large", 0.3),
+        ("t4g.2xlarge", 0.4),
+        ("t2.xlarge", 0.225),
+        ("t9.metal", None),
+        ("r5n.xlarge", None),
+        ("", None),
+    ],
+)
+def test_c086_what_a_burstable_instance_has_without_credits(instance_type: str, share: float | None) -> None:
+    assert preflight.credit_baseline(instance_type) == share
 
 
 def test_c086_the_family_tells_where_nothing_else_is_known() -> None:

@@ -168,6 +168,10 @@ FIRES = [
     ("full_page_writes_off", {"settings": {"full_page_writes": "off"}}),
     ("synchronous_commit_off", {"settings": {"synchronous_commit": "off"}}),
     ("autovacuum_off", {"settings": {"autovacuum": "off"}}),
+    ("autovacuum_off", {"settings": {"track_counts": "off"}}),
+    ("unlogged_tables", {"parameters.unlogged": True}),
+    ("unlogged_tables", {"measurement.conditions.unlogged": True}),
+    ("assertions_on", {"settings": {"debug_assertions": "on"}}),
     ("huge_pages_unused", {"settings": {"huge_pages": "on"}}),
     ("no_restart", {"target": "existing"}),
     ("no_reset", {"reset": "none"}),
@@ -230,6 +234,8 @@ SILENT = [
     ("closed_loop", {"parameters.rate": 4000}),
     ("autovacuum_active", {}),
     ("synchronous_commit_off", {"settings": {"synchronous_commit": "local"}}),
+    ("unlogged_tables", {"parameters.unlogged": False}),
+    ("assertions_on", {"settings": {"debug_assertions": "off"}}),
     ("huge_pages_unused", {"settings": {"huge_pages": "on"}, "observation.huge_pages_in_use": True}),
     ("huge_pages_unused", {"settings": {"huge_pages": "try"}}),
 ]
@@ -252,7 +258,12 @@ def test_stays_silent(code, changes):
         ({"measurement.client": None}, {"client_starved", "other_load"}),
         ({"observation.cpu.server": None}, {"other_load"}),
         ({"driver_on_server": False}, {"client_starved"}),
-        ({"settings": None}, {"fsync_off", "full_page_writes_off", "synchronous_commit_off", "autovacuum_off", "huge_pages_unused"}),
+        (
+            {"settings": None},
+            {"fsync_off", "full_page_writes_off", "synchronous_commit_off", "autovacuum_off", "assertions_on", "huge_pages_unused"},
+        ),
+        ({"observation.cpu": {"steal": 0.0}}, {"client_starved", "other_load"}),
+        ({"observation.cpu": {"steal": 0.0, "busy_mean": 0.9, "server": 0.8}}, {"other_load"}),  # of how many cores?
         ({"checkpoint_timeout_s": None}, {"short_window"}),
         ({"measurement.latency.max": None, "measurement.latency.p99_9": None}, {"latency_outlier"}),
         ({"settings": {"huge_pages": "on"}, "observation.huge_pages_in_use": None}, {"huge_pages_unused"}),
@@ -514,6 +525,13 @@ def test_c086_a_late_step_counts_though_its_mean_is_small():
     assert found(trial, "throttled")["evidence"]["at_s"] == 56 * MINUTE
 
 
+def test_c086_the_baseline_of_the_instance_explains_the_ratio():
+    throttled = found(burstable() | {"instance_type": "t3.xlarge"}, "throttled")
+    assert "(t3.xlarge has 40 % of each vCPU without CPU credits)" in throttled["message"]
+    assert throttled["evidence"]["baseline"] == pytest.approx(throttled["evidence"]["ratio"], abs=0.01)
+    assert "credits" not in found(burstable() | {"instance_type": "r5n.xlarge"}, "throttled")["message"]
+
+
 def test_c086_without_a_series_the_mean_still_tells():
     assert "37 % of the server's CPU" in found(burstable() | {"series": None}, "throttled")["message"]
 
@@ -700,9 +718,31 @@ def test_repeats(values, expected):
     assert repeat_codes(values) == expected
 
 
+@pytest.mark.parametrize(
+    ("values", "codes"),
+    [
+        ([100, 101, 99, 75, 100], ["outlier"]),
+        ([100, 101, 99, 100, 128], ["outlier"]),
+        ([75, 101, 99, 100, 100], ["cold_first_run"]),
+        ([100, 104, 97, 88, 101], []),  # within what the others spread
+        ([100, 101, 75], ["spread"]),  # of three nobody knows which is odd
+        ([100.0, 100.1, 99.9, 95.0, 100.0], []),  # far for them, and 5 % all the same
+        ([0, 0, 0, 0], []),
+    ],
+)
+def test_a_repeat_that_lies_apart_is_named(values, codes):
+    assert repeat_codes(values) == codes
+
+
+def test_outliers_by_chance_are_seldom():
+    rng = random.Random(7)
+    wrong = sum("outlier" in repeat_codes([rng.gauss(100, 12) for _ in range(5)]) for _ in range(1000))
+    assert wrong / 1000 <= 0.03
+
+
 def test_lower_is_better_turns_the_first_run_round():
     assert repeat_codes([50.0, 40.1, 40.0, 40.2], better="lower") == ["cold_first_run"]
-    assert repeat_codes([50.0, 40.1, 40.0, 40.2], better="higher") == []
+    assert repeat_codes([50.0, 40.1, 40.0, 40.2], better="higher") == ["outlier"]
 
 
 def test_only_usable_trials_count_as_repeats():
