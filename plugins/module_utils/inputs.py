@@ -268,6 +268,18 @@ def weak_secret(secret: str) -> bool:
     return len(secret) < 8 or secret.isdigit() or secret.lower() in _COMMON
 
 
+def connection_strings(login: Mapping[str, Any]) -> list[str]:
+    """Return why names of server and database cannot be handed to programs: libpq reads ``=`` and ``://`` as a connection string.
+
+    It may hold a password, which would then stand in an argument list; so it is not in the texts either.
+    """
+    return [
+        f"{name}: this is a connection string; give login_host, login_port, login_user, login_passfile and login_db by themselves"
+        for name in ("login_host", "login_db")
+        if "=" in str(login.get(name) or "") or "://" in str(login.get(name) or "")
+    ]
+
+
 def _maybe_list(value: Any) -> Any:
     """Read the text of a list, ``[1, 2]`` or ``[a,b]`` (a shell takes the quotes away); anything else is returned as it is."""
     if not (isinstance(value, str) and value.strip().startswith("[") and value.strip().endswith("]")):

@@ -23,7 +23,7 @@ from ansible_collections.pgsizing.bench.plugins.module_utils import (
     verdict,
 )
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding
-from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import INPUTS, coerce_all, nearest
+from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import INPUTS, coerce_all, connection_strings, nearest
 from ansible_collections.pgsizing.bench.plugins.module_utils.plan_place import DEFAULTS, Site
 from ansible_collections.pgsizing.bench.plugins.module_utils.units import human_size
 
@@ -263,6 +263,7 @@ def _refused_inputs(inputs: Mapping[str, Any], explicit: Mapping[str, Any], work
         problems.append(f"load_generator: {generator!r} does not run {workload.WORKLOAD}; there is {there}")
     if explicit.get("login_password") and explicit.get("login_passfile"):
         problems.append("login_password and login_passfile exclude each other: give one of them")
+    problems += connection_strings(inputs)
     if inputs["target"] == "existing":
         return problems + plan_variants.changes_server(explicit, "")
     server = [name for name in ("login_host", "login_unix_socket") if explicit.get(name)]

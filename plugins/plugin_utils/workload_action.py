@@ -22,7 +22,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.pgsizing.bench.plugins.module_utils import verdict
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding, masked
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import verdict as verdict_of
-from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import weak_secret
+from ansible_collections.pgsizing.bench.plugins.module_utils.inputs import connection_strings, weak_secret
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import to_plain, without_masks
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import trial_record
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.job_client import READ_BYTES, Interrupted, JobClient
@@ -85,6 +85,8 @@ class WorkloadAction(ActionBase):
         self.store = Store(self.args["experiment_dir"]) if self.args["experiment_dir"] else None
         if self.store and not self.args["trial_id"]:
             raise AnsibleActionFail("experiment_dir needs trial_id: which trial of the experiment this is")
+        if problems := connection_strings(self.args):
+            raise AnsibleActionFail("; ".join(problems))
         wanted = {k: self.args[k] for k in options}
         target = self._target()
         parameters = self.workload.complete(self._inline(wanted), cores=target["cores"])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,11 +38,20 @@ def conditionals(value: Any) -> Iterator[str]:
             yield from conditionals(inner)
 
 
+#: Filters whose value is no boolean, when one of them comes last.
+NO_BOOLEANS = r"\|\s*(?:length|count|int|float|string|trim|list|first|last|min|max|sum|join|select|reject|map|lower|upper)(?:\([^()]*\))?"
+#: A default that is no boolean, as a value of its own.
+NO_DEFAULT = r"\|\s*default\((?:''|\"\"|\[\]|\{\}|[\d.]+|none)[^()]*\)"
+
+
 def is_bare(expression: str) -> bool:
-    """Whether one of the operands of ``and``, ``or`` and ``not`` is a variable alone, whose value may be no boolean."""
+    """Whether one of the operands of ``and``, ``or`` and ``not`` is a variable alone, or the value of a filter, that may be no boolean."""
     parts = re.split(r"\band\b|\bor\b", expression)
-    names = (re.sub(r"^(?:not\b|[\s(])+|[\s)]+$", "", part) for part in parts)
-    return any(re.fullmatch(r"[A-Za-z_][\w.\[\]'\"]*", name) and name not in BOOLEANS for name in names)
+    names = [re.sub(r"^(?:not\b|[\s(])+|\s+$", "", part) for part in parts]
+    alone = (name.rstrip(") ") for name in names)
+    return any(re.fullmatch(r"[A-Za-z_][\w.\[\]'\"]*", name) and name not in BOOLEANS for name in alone) or any(
+        re.search(f"(?:{NO_BOOLEANS}|{NO_DEFAULT})\\)*$", name) and not re.search(r"[=<>]|\b(?:in|is)\b", name) for name in names
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,6 +61,14 @@ def is_bare(expression: str) -> bool:
         ("not volumes_result.volumes", True),
         ("a == 1 and (b or c | bool)", True),
         ("item['x']", True),
+        ("volumes_result.volumes | length", True),
+        ("x is defined and (y | default(''))", True),
+        ("not (r.stdout | trim)", True),
+        ("a | selectattr('b') | list", True),
+        ("(a | length) > 0 and b == 1", False),
+        ("x | default(false)", False),
+        ("x | default('') == 'a'", False),
+        ("r.stdout | default('') is search('x')", False),
         ("pg_extra_conf | length > 0", False),
         ("x is defined", False),
         ("not x | bool", False),
@@ -125,6 +143,33 @@ def test_pure_logic_imports_the_standard_library_and_itself(path: Path) -> None:
     }
     assert others == set()
     assert imported & {"yaml", "jinja2", "numpy", "psycopg", "psutil", "requests", "boto3"} == set()
+
+
+def travelling(path: Path) -> list[Path]:
+    """Return a module and what of ours it takes along to the target."""
+    found = [path]
+    for known in found:
+        text = known.read_text(encoding="utf-8")
+        names = [
+            name
+            for where, said in re.findall(
+                r"^from ansible_collections\.pgsizing\.bench\.plugins\.(module_utils[\w.]*) import (.+)$", text, re.M
+            )
+            for name in ([where] if "." in where else [f"{where}.{n.split()[0]}" for n in said.strip("(").split(",") if n.strip()])
+        ]
+        files = [ROOT / "plugins" / (name.replace(".", "/") + ".py") for name in names]
+        found += [file for file in files if file not in found]
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "plugins/modules").glob("*.py")), ids=lambda path: path.name)
+def test_modules_run_by_the_oldest_python_of_a_target(path: Path) -> None:
+    """EL 9 has Python 3.9, where newer syntax and newer parts of the standard library are not."""
+    newer = {"pairwise", "strict", "tomllib", "UTC", "add_note", "ExceptionGroup", "slots", "kw_only", "bit_count"}
+    for file in travelling(path):
+        tree = ast.parse(file.read_text(encoding="utf-8"), str(file), feature_version=(3, 9))
+        fields = (getattr(node, field, None) for node in ast.walk(tree) for field in ("id", "attr", "arg", "name", "module"))
+        assert newer.isdisjoint(name for name in fields if isinstance(name, str)), file
 
 
 @pytest.mark.parametrize("path", YAML_FILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -256,6 +256,13 @@ def test_C073_a_password_file_is_used_as_it_is(controller: Controller, tmp_path:
     assert controller.run()["pgsizing_experiment"]["login"]["passfile"] == str(passfile)
 
 
+def test_C073_a_connection_string_is_refused_and_not_shown(controller: Controller) -> None:
+    controller.extra = {"login_db": "postgresql://bench:s3cr3t@db1/app", "login_host": "db1", "target": "existing"}
+    said = controller.refused()
+    assert "login_db: this is a connection string" in said
+    assert "s3cr3t" not in said
+
+
 def test_C074_a_weak_password_is_warned_of(controller: Controller) -> None:
     controller.extra = {"login_password": "postgres", "login_host": "db1", "target": "existing"}
     controller.run(check=True)

@@ -128,6 +128,16 @@ def test_refusals(args: dict[str, Any], message: str, driver: Driver) -> None:
     assert not driver.work_dir.exists()
 
 
+@pytest.mark.parametrize("name", ["login_db", "login_host"])
+@pytest.mark.parametrize("text", ["postgresql://bench:s3cr3t@db1/app", "host=db1 dbname=app password=s3cr3t"])
+def test_C073_a_connection_string_never_becomes_an_argument(name: str, text: str, driver: Driver) -> None:
+    """libpq would read it where it stands for a database, and every user of the driver could read the password in it."""
+    with pytest.raises(AnsibleActionFail, match=f"{name}: this is a connection string") as caught:
+        driver.action(**RUN, **{name: text}).run(task_vars={})
+    assert "s3cr3t" not in str(caught.value)
+    assert not driver.work_dir.exists()
+
+
 def test_a_program_that_cannot_run_is_told_from_one_that_is_not_there(driver: Driver) -> None:
     driver._write("pgbench", "echo 'error while loading shared libraries: libpq.so.5' >&2; exit 127")
     with pytest.raises(AnsibleActionFail, match=r"pgbench does not run on the driver \(.*\): error while loading .* libpq.so.5; install"):
