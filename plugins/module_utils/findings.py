@@ -120,6 +120,7 @@ RULES: dict[str, Rule] = {
     # plan and host
     "shape_only": Rule("note", None, "scaled run: compare its own variants with each other, never with the published figure"),
     "too_few_repeats": Rule("note", None, "fewer repeats than a significant difference needs"),
+    "data_in_memory": Rule("note", None, "the data set fits in memory: what the disks read is not measured"),
     "foreign_postmaster": Rule("note", None, "a PostgreSQL server that is not ours runs on the host"),
     "callback_off": Rule("note", None, "the callback plugins are not enabled: no live line, no record of unreachable hosts"),
     "lock_taken_over": Rule("note", None, "the host lock of an experiment that ended without releasing it was taken over"),

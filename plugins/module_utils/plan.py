@@ -199,6 +199,7 @@ def build(given: Mapping[str, Any], site: Site) -> tuple[dict[str, Any], list[st
     plan["deadline_s"] = 900 + 3 * plan["estimate"]["seconds"]
     plan["deviations"] = _deviations(plan, published, machines[variants[0]["size"]])
     problems += [*plan_estimate.refusals(plan, workload, here), *host_inputs.refusals(plan, here)]
+    plan["findings"] += plan_estimate.in_memory(plan, machines)
     plan_estimate.lint(plan, here)
     if where["provider"] == "aws":
         problems += hardware.check(

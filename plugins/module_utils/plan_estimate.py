@@ -194,6 +194,30 @@ def refusals(plan: Mapping[str, Any], workload: ModuleType, machine: Mapping[str
     return problems
 
 
+def in_memory(plan: Mapping[str, Any], machines: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the finding on data sets that fit in the memory of their machine (``machines``: by size, memory 0: unknown).
+
+    Such a run measures memory and CPU; beside a data set that does not fit it is another kind of figure.
+    """
+    if plan["target"] == "existing":
+        return []
+    known = [(v, m) for v in plan["variants"] if (m := machines[v["size"]].get("memory_bytes"))]
+    fitting = [(v, memory) for v, memory in known if v["dataset"]["bytes"] < memory]
+    if not fitting:
+        return []
+    larger = [v["name"] for v, memory in known if v["dataset"]["bytes"] >= memory]
+    which = f"the data set of {', '.join(v['name'] for v, _memory in fitting)}" if larger else "the data set"
+    variant, memory = fitting[0]
+    text = (
+        f"{which} (about {human_size(variant['dataset']['bytes'])}) fits in the memory of {human_size(memory)}: once it is there, "
+        "nothing is read from the disk, and storage shows in what is written only"
+    )
+    if larger:
+        text += f"; that of {', '.join(larger)} does not fit: between them cached and uncached data are compared too"
+    sizes = {v["name"]: v["dataset"]["bytes"] for v, _memory in fitting}
+    return [finding("data_in_memory", text, bytes=sizes, memory_bytes=memory, larger=larger)]
+
+
 def lint(plan: dict[str, Any], machine: Mapping[str, Any]) -> None:
     """Add what the memory lint finds in the settings of each variant to the plan's findings, and what was not checked; nothing for a
     machine that was not seen.

@@ -101,6 +101,13 @@ def test_the_version_of_hammerdb_decides_about_an_arm_driver() -> None:
     planned(given, **more, hammerdb={"version": "6.1"})
 
 
+def test_sizes_of_which_one_keeps_the_data_in_memory() -> None:
+    plan = planned({"size": ["small", "xl"], "scale": 5000})
+    (found,) = [f for f in plan["findings"] if f["code"] == "data_in_memory"]
+    assert found["message"].startswith("the data set of size=xl ")
+    assert found["evidence"]["larger"] == ["size=small"]
+
+
 # the published sizes -------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.plan_site import GIB, MACHINE, make_plan, make_site, problems_of, setting
+from support.plan_site import GIB, MACHINE, codes, make_plan, make_site, problems_of, setting
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import plan_estimate
 
@@ -110,6 +110,25 @@ def test_a_volume_of_unknown_size_is_said_and_no_reason_to_refuse() -> None:
     (found,) = [f for f in plan["findings"] if f["code"] == "not_checked"]
     assert "the size of the data volume (/dev/disk/by-id/nvme-x) is not known" in found["message"]
     assert "goes by /var/lib/pgsizing" in found["message"]
+
+
+def test_a_data_set_that_fits_in_memory_is_noted() -> None:
+    (found,) = [f for f in make_plan(scale=100)["findings"] if f["code"] == "data_in_memory"]
+    assert found["severity"] == "note"
+    assert "fits in the memory of 16GB" in found["message"] and "does not fit" not in found["message"]
+    assert "data_in_memory" not in codes(make_plan(scale=2000))
+
+
+def test_variants_of_which_some_fit_in_memory_are_named() -> None:
+    (found,) = [f for f in make_plan(scale=[100, 2000])["findings"] if f["code"] == "data_in_memory"]
+    assert found["message"].startswith("the data set of scale=100 (about 1.5GB) fits")
+    assert "that of scale=2000 does not fit: between them cached and uncached data are compared too" in found["message"]
+
+
+def test_of_memory_that_is_not_known_nothing_is_said() -> None:
+    unseen = {"groups": {"pgsizing_server": ["db1"]}, "given": True}
+    assert "data_in_memory" not in codes(make_plan(make_site(inventory=unseen), scale=100, profile="none"))
+    assert "data_in_memory" not in codes(make_plan(target="existing", login_host="db1", scale=100))
 
 
 def test_the_estimate_holds_resets_and_all_trials() -> None:
