@@ -56,8 +56,8 @@ machine:
     base_dir: {description: Folder of ours on the host., type: str}
     root: {description: Whether the task runs as root., type: bool}
     machine_id: {description: Identity of this machine and boot., type: str}
-    cores: {description: CPUs that may be used., type: int}
-    memory_bytes: {description: Memory., type: int}
+    cores: {description: CPUs that may be used; no more than a container's quota., type: int}
+    memory_bytes: {description: Memory; no more than a container's limit., type: int}
     huge_pages_free: {description: Huge pages that nobody has., type: int}
     huge_page_bytes: {description: Size of one., type: int}
     disk_free_bytes: {description: Free space for the folder of ours., type: int}
@@ -74,6 +74,7 @@ machine:
 """
 
 import contextlib
+import math
 import os
 import platform
 import re
@@ -108,12 +109,14 @@ def machine(port: int, majors: tuple[str, ...], bin_dirs: tuple[str, ...] = (), 
     installed = _installed(majors, bin_dirs or BIN_DIRS)
     versions = {major: _version(directory / "postgres") for major, directory in installed.items()}
     memory = _meminfo()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cpus, most = _allowed()
     return {
         "base_dir": str(base),
         "root": root,
         "machine_id": machine_identity(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        "memory_bytes": memory.get("MemTotal", 0),
+        "cores": max(1, min(cores, math.ceil(cpus or cores))),
+        "memory_bytes": min(memory.get("MemTotal", 0), most or math.inf),
         "huge_pages_free": memory.get("HugePages_Free", 0),
         "huge_page_bytes": memory.get("Hugepagesize", 0),
         "disk_free_bytes": _disk_free(base),
@@ -162,6 +165,21 @@ def _meminfo() -> dict[str, int]:
         number, _blank, unit = rest.strip().partition(" ")
         values[name] = int(number) * (1024 if unit == "kB" else 1)
     return values
+
+
+def _allowed(groups: Path = Path("/sys/fs/cgroup")) -> tuple[float | None, int | None]:
+    """Return the CPUs and the bytes that a container is limited to, each ``None`` without a limit.
+
+    ``/proc/meminfo`` is the host's there. Outside of a container the root group, the only one that is read, has no limits.
+    """
+    quota, period = [*_read(str(groups / "cpu.max")).split(), "", ""][:2]
+    if not quota:  # version 1
+        quota, period = (_read(str(groups / "cpu" / f"cpu.cfs_{what}_us")).strip() for what in ("quota", "period"))
+    most = _read(str(groups / "memory.max")).strip() or _read(str(groups / "memory/memory.limit_in_bytes")).strip()
+    return (
+        int(quota) / int(period) if quota.isdecimal() and period.isdecimal() and int(period) else None,
+        int(most) if most.isdecimal() else None,
+    )
 
 
 def _read(path: str) -> str:

@@ -27,7 +27,7 @@ def programs(folder: Path, **outputs: str) -> Path:
 
 def test_this_machine() -> None:
     found = machine(1, MAJORS)
-    assert found["cores"] == len(os.sched_getaffinity(0))
+    assert 1 <= found["cores"] <= len(os.sched_getaffinity(0))
     assert found["memory_bytes"] > 2**28
     assert found["disk_free_bytes"] > 0
     assert found["root"] is (os.geteuid() == 0)
@@ -61,6 +61,42 @@ def test_devices_by_their_stable_names(tmp_path: Path) -> None:
         (by_id / f"nvme-{name}").symlink_to(f"../dev/{name}")
     assert machines._devices(by_id, blocks) == {"nvme-nvme1n1": 500 * 2**30}
     assert machines._devices(tmp_path / "none", blocks) == {}
+
+
+@pytest.mark.parametrize(
+    ("files", "cpus", "most"),
+    [
+        ({}, None, None),
+        ({"cpu.max": "max 100000\n", "memory.max": "max\n"}, None, None),
+        ({"cpu.max": "250000 100000\n", "memory.max": "2147483648\n"}, 2.5, 2**31),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None, None),
+        (
+            {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n", "memory/memory.limit_in_bytes": "1073741824\n"},
+            0.5,
+            2**30,
+        ),
+    ],
+)
+def test_the_limits_of_a_container(files: dict[str, str], cpus: float | None, most: int | None, tmp_path: Path) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert machines._allowed(tmp_path) == (cpus, most)
+
+
+@pytest.mark.parametrize(
+    ("limits", "cores", "memory"),
+    [((None, None), 8, 2**36), ((2.5, 2**31), 3, 2**31), ((0.5, 2**30), 1, 2**30), ((64.0, 9223372036854771712), 8, 2**36)],
+)
+def test_a_container_has_no_more_than_its_limits(
+    limits: tuple[float | None, int | None], cores: int, memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A profile from the host's memory would be more than the container may have."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(8)))
+    monkeypatch.setattr(machines, "_meminfo", lambda: {"MemTotal": 2**36})
+    monkeypatch.setattr(machines, "_allowed", lambda: limits)
+    found = machine(1, MAJORS)
+    assert (found["cores"], found["memory_bytes"]) == (cores, memory)
 
 
 def test_no_server_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
