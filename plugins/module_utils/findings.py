@@ -74,6 +74,8 @@ RULES: dict[str, Rule] = {
     "iops_unusable": Rule("note", None, "provisioned IOPS above the instance's maximum: paid for, cannot be used"),
     "throughput_burst": Rule("note", None, "the volumes give more MiB/s than the instance's baseline: a burst, not sustained"),
     "throughput_unusable": Rule("note", None, "provisioned MiB/s above the instance's maximum: paid for, cannot be used"),
+    "clock_set": Rule("note", None, "the wall clock was set while a host was observed, or the host slept"),
+    "memory_short": Rule("note", 64 * 2**20, "the server's host swapped more than this many bytes, or ended processes for want of memory"),
     "autovacuum_active": Rule("note", None, "autovacuum worked during the measured window"),
     "autovacuum_off": Rule("note", None, "autovacuum is off: not production-like"),
     "fsync_off": Rule("note", None, "fsync is off: not production-like"),

@@ -26,6 +26,9 @@ from typing import Any
 #: Bytes of a sector in /proc/diskstats, whatever the device's own sector size.
 SECTOR = 512
 
+#: Seconds by which two clocks may differ from one sample to the next; slewing, half a millisecond a second, stays far below.
+CLOCK_STEP_S = 1.0
+
 #: Positions in /proc/diskstats, after the device name, of what a disk sample holds.
 DISK = {"reads": 0, "read_sectors": 2, "read_ms": 3, "writes": 4, "write_sectors": 6, "write_ms": 7, "busy_ms": 9}
 
@@ -512,3 +515,12 @@ def table_changes(before: list[dict[str, Any]] | None, after: list[dict[str, Any
 def longest_gap(samples: list[dict[str, Any]]) -> float:
     """Return the longest time between two samples in seconds, 0 with fewer than two."""
     return max((after["m"] - before["m"] for before, after in in_pairs(samples)), default=0.0)
+
+
+def clock_steps(samples: list[dict[str, Any]]) -> list[dict[str, float]]:
+    """Return where the wall clock was set: ``{at, by_s}`` in its own new time, steps of more than ``CLOCK_STEP_S`` between two samples.
+
+    A machine that slept is one too: the clock that does not jump stood still then.
+    """
+    steps = [{"at": after["t"], "by_s": (after["t"] - before["t"]) - (after["m"] - before["m"])} for before, after in in_pairs(samples)]
+    return [step for step in steps if abs(step["by_s"]) > CLOCK_STEP_S]

@@ -642,6 +642,28 @@ def _iops(trial: Context) -> float | None:
     return disk.get("iops_p99")
 
 
+@rule
+def clock_set(trial: Context) -> Finding | None:
+    """A clock that was set in mid-run: what is cut out of logs and samples by its time is not the window."""
+    hosts = {"server": trial.get("observation"), "driver": trial.get("driver_observation")}
+    steps = {host: seen["clock_steps"] for host, seen in hosts.items() if seen and seen.get("clock_steps")}
+    if not steps:
+        return None
+    texts = [f"{host} by {step['by_s']:+,.1f} s" for host, found in steps.items() for step in found]
+    return finding("clock_set", f"the wall clock was set, or the machine slept, while it was observed: {', '.join(texts)}", steps=steps)
+
+
+@rule
+def memory_short(trial: Context) -> Finding | None:
+    """The server's host swapped or ended processes: the figure is that of a machine without memory to spare."""
+    memory = need((trial.get("observation") or {}).get("memory"), "an observation of the server")
+    swapped, kills = (memory.get("swap_in_bytes") or 0) + (memory.get("swap_out_bytes") or 0), memory.get("oom_kills") or 0
+    if not kills and swapped <= (RULES["memory_short"].threshold or 0):
+        return None
+    text = f"the server's host had too little memory: {swapped / 2**20:,.0f} MB swapped, {kills} process(es) ended by the kernel"
+    return finding("memory_short", text, swap_bytes=swapped, oom_kills=kills)
+
+
 # What the figure means ---------------------------------------------------------------------------------------------
 
 

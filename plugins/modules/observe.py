@@ -140,6 +140,7 @@ observation:
     ended: {description: Last sample., type: float}
     n: {description: Intervals in the summary., type: int}
     interval_s: {description: Asked interval., type: float}
+    clock_steps: {description: "Where the wall clock was set, C(at) by C(by_s) seconds.", type: list, elements: dict}
     samples: {description: Path of the series; CSV., type: str}
     columns: {description: Names and units of its columns., type: list, elements: dict}
     cost: {description: "CPU seconds of the sampler and of its backend, and both as a fraction of one core.", type: dict}
@@ -783,6 +784,7 @@ def observation(run_dir: Path, window: dict[str, Any] | None) -> dict[str, Any]:
         "started": samples[0]["t"],
         "ended": samples[-1]["t"],
         "interval_s": asked["interval"],
+        "clock_steps": pure.clock_steps(samples),
         "samples": str(run_dir / "samples.csv"),
         "columns": [{"name": name, "unit": unit} for name, unit in pure.COLUMNS],
         "cost": result.get("cost"),

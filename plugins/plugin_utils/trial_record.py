@@ -23,7 +23,7 @@ DEFAULT_CHECKPOINT_TIMEOUT_S = 300
 #: In the folder of a trial: what is known when its clock starts.
 START_FILE = "start.json"
 #: What an observation holds of the host on which the observer ran.
-HOST_SEEN = ("cpu", "memory", "disk", "network", "huge_pages_in_use", "samples")
+HOST_SEEN = ("cpu", "memory", "disk", "network", "huge_pages_in_use", "samples", "clock_steps")
 
 
 def find(items: list[dict[str, Any]], key: str, value: Any) -> dict[str, Any]:

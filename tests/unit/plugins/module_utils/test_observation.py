@@ -367,6 +367,15 @@ def test_wait_shares_are_ordered() -> None:
     assert [(wait["type"], wait["event"], wait["share"]) for wait in shares] == [("CPU", None, 0.75), ("IO", "DataFileRead", 0.25)]
 
 
+def test_a_clock_that_was_set_is_seen_and_one_that_is_slewed_is_not() -> None:
+    set_back = [sample(0), sample(1), {**sample(2), "t": 1002.0 - 3600}, {**sample(3), "t": 1003.0 - 3600}]
+    assert pure.clock_steps(set_back) == [{"at": 1002.0 - 3600, "by_s": -3600.0}]
+    slept = [sample(0), {**sample(1), "t": 1031.0}]
+    assert pure.clock_steps(slept) == [{"at": 1031.0, "by_s": 30.0}]
+    assert pure.clock_steps([{**sample(i), "t": 1000 + i * 1.0005} for i in range(100)]) == []
+    assert pure.clock_steps([sample(0), sample(9)]) == []  # the sampler was late, the clocks agree
+
+
 def test_the_longest_gap() -> None:
     assert pure.longest_gap([sample(0), sample(1), sample(4.5)]) == 3.5
     assert pure.longest_gap([sample(0)]) == 0

@@ -51,6 +51,7 @@ def ordinary(**changes):
             "cpu": {"steal": 0.01, "busy_mean": 0.97, "cores": 2, "server": 0.83},
             "cost": {"cpu_s": 0.04, "wall_s": 20.0},
             "disk": {"data": {"iops_p99": 900.0}},
+            "memory": {"swap_in_bytes": 0, "swap_out_bytes": 0, "oom_kills": 0},
             "huge_pages_in_use": False,
             "postgres": {
                 "restarted": False,
@@ -153,6 +154,10 @@ FIRES = [
     ("balance_exhausted", {"storage": {"balance_min": 0}}),
     ("iops_burst", {"storage": {"instance_baseline_iops": 600}}),
     ("iops_unusable", {"storage": {"provisioned_iops": 30000, "instance_max_iops": 18750}}),
+    ("clock_set", {"observation.clock_steps": [{"at": 900.0, "by_s": -3600.0}]}),
+    ("clock_set", {"driver_observation": {"clock_steps": [{"at": 900.0, "by_s": 7.5}]}}),
+    ("memory_short", {"observation.memory": {"swap_in_bytes": 2**25, "swap_out_bytes": 2**26, "oom_kills": 0}}),
+    ("memory_short", {"observation.memory": {"swap_in_bytes": 0, "swap_out_bytes": None, "oom_kills": 1}}),
     ("short_window", {}),
     ("saw_tooth", {"progress": progress([8000.0] * 120 + [3000.0] * 60 + [8000.0] * 120)}),
     ("ramp_up_short", {"parameters.ramp_up": 0, "parameters.warehouses": 100}),
@@ -220,6 +225,8 @@ SILENT = [
     ("balance_exhausted", {"storage": {"balance_min": 0.4}}),
     ("iops_burst", {"storage": {"instance_baseline_iops": 6000}}),
     ("iops_unusable", {"storage": {"provisioned_iops": 3000, "instance_max_iops": 18750}}),
+    ("clock_set", {"observation.clock_steps": []}),
+    ("memory_short", {"observation.memory": {"swap_in_bytes": 4096, "swap_out_bytes": 2**20, "oom_kills": 0}}),
     ("short_window", {"checkpoint_timeout_s": 10}),
     ("short_window", {"observation.postgres.checkpoints_requested": 3}),
     ("short_window", {"observation.postgres.wal_bytes": 10**5}),  # reads only
@@ -253,7 +260,8 @@ def test_stays_silent(code, changes):
         ({"progress": progress([4000.0] * 5)}, {"drift"}),
         ({"progress": progress([4000.0] * 20, interval=10.0)}, {"stall"}),  # hides stalls of a few seconds
         ({"progress": progress([2.0] * 20)}, {"stall"}),
-        ({"observation": None}, {"server_restarted", "throttled", "client_starved", "other_load", "autovacuum_active"}),
+        ({"observation": None}, {"server_restarted", "throttled", "client_starved", "other_load", "memory_short", "autovacuum_active"}),
+        ({"observation.memory": None}, {"memory_short"}),
         ({"observation.postgres": None}, {"server_restarted", "autovacuum_active"}),
         ({"measurement.client": None}, {"client_starved", "other_load"}),
         ({"observation.cpu.server": None}, {"other_load"}),
