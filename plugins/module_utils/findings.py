@@ -64,6 +64,7 @@ RULES: dict[str, Rule] = {
     "conditions_differ": Rule("suspect", None, "the repeats of a variant disagree in the facts that must agree for a comparison"),
     "ramp_up_short": Rule("note", 120.0, "ramp-up shorter than this many seconds"),
     "short_window": Rule("note", 2.0, "burst figure, not sustained: the window spans fewer checkpoint cycles than this"),
+    "checkpoints_frequent": Rule("note", 30.0, "WAL volume asked for checkpoints less than this many seconds apart (checkpoint_warning)"),
     "saw_tooth": Rule("note", 0.5, "the rate swings within the window: (max-min)/median of the rate per minute"),
     "driver_on_server": Rule("note", None, "load generator and server share one machine"),
     "closed_loop": Rule("note", None, "closed-loop run: latencies leave out the wait of requests that were never sent"),

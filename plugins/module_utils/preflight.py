@@ -267,6 +267,9 @@ def _instance(where: str, name: str, facts: Mapping[str, Any] | None, known: Map
         hint = f"; did you mean {near}?" if near else ""
         text = f"{where}nothing is known of instance type {name}: memory, IOPS and architecture were not checked{hint}"
         findings.append(finding("not_checked", text, instance_type=name))
+    elif (facts.get("ebs") or {}).get("maximum_iops") is None:
+        text = f"{where}what {name} takes of its volumes is not known: their IOPS and MiB/s were not checked against it"
+        findings.append(finding("not_checked", text, instance_type=name))
     if facts.get("burstable") if facts else re.match(r"t\d", name, re.IGNORECASE):
         share = credit_baseline(name)
         falls = f", {100 * share:g} % of each vCPU" if share else ""

@@ -693,6 +693,23 @@ def short_window(trial: Context) -> Finding | None:
 
 
 @rule
+def checkpoints_frequent(trial: Context) -> Finding | None:
+    """Checkpoints that WAL volume asks for, one soon after the other: each makes the pages after it be written whole again."""
+    postgres = _postgres(trial)
+    requested, least = postgres.get("checkpoints_requested") or 0, RULES["checkpoints_frequent"].threshold or 0
+    if requested < 2 or _window(trial) / requested >= least:
+        return None
+    apart = _window(trial) / requested
+    return finding(
+        "checkpoints_frequent",
+        f"{requested:.0f} checkpoints were requested, one every {apart:.0f} s: max_wal_size is too small for this rate of WAL",
+        checkpoints_requested=requested,
+        apart_s=apart,
+        wal_bytes=postgres.get("wal_bytes"),
+    )
+
+
+@rule
 def saw_tooth(trial: Context) -> Finding | None:
     """Full minutes of very different rates: the mean hides a cycle."""
     minutes: dict[int, list[tuple[float, float]]] = {}

@@ -153,10 +153,11 @@ def test_sustained_is_the_baseline_and_burst_the_maximum_of_the_instance() -> No
     assert (on_root["sustained_iops"], on_root["burst_iops"]) == (150, 3000)
 
 
-def test_instance_figures_that_are_not_known_limit_nothing() -> None:
+def test_instance_figures_that_are_not_known_limit_nothing_and_are_said_to_be_unknown() -> None:
     findings, problems = check(size("t2.large", data=volume("io2", 500, 10000)))
     assert problems == []
-    assert [f["code"] for f in findings] == []
+    assert [f["code"] for f in findings] == ["not_checked"]
+    assert "what t2.large takes of its volumes is not known" in findings[0]["message"]
 
 
 # The rows of the results table as printed, and the volumes of Appendix B (two of each).

@@ -159,6 +159,7 @@ FIRES = [
     ("memory_short", {"observation.memory": {"swap_in_bytes": 2**25, "swap_out_bytes": 2**26, "oom_kills": 0}}),
     ("memory_short", {"observation.memory": {"swap_in_bytes": 0, "swap_out_bytes": None, "oom_kills": 1}}),
     ("short_window", {}),
+    ("checkpoints_frequent", {"observation.postgres.checkpoints_requested": 2}),
     ("saw_tooth", {"progress": progress([8000.0] * 120 + [3000.0] * 60 + [8000.0] * 120)}),
     ("ramp_up_short", {"parameters.ramp_up": 0, "parameters.warehouses": 100}),
     ("ramp_up_unfaithful", {"parameters.ramp_up": 60, "parameters.warehouses": 100, "reproduces": True}),
@@ -230,6 +231,12 @@ SILENT = [
     ("short_window", {"checkpoint_timeout_s": 10}),
     ("short_window", {"observation.postgres.checkpoints_requested": 3}),
     ("short_window", {"observation.postgres.wal_bytes": 10**5}),  # reads only
+    ("checkpoints_frequent", {"observation.postgres.checkpoints_requested": 1}),
+    ("checkpoints_frequent", {"observation.postgres.checkpoints_timed": 5}),
+    (
+        "checkpoints_frequent",
+        {"observation.postgres.checkpoints_requested": 3, "measurement.steps": [{"name": "measured", "elapsed_s": 120.0}]},
+    ),
     ("saw_tooth", {"progress": progress([8000.0] * 300)}),
     ("saw_tooth", {"progress": progress([8000.0] * 60 + [3000.0] * 60)}),  # two minutes make no cycle
     ("ramp_up_short", {"parameters.ramp_up": 0}),  # a rule of TPROC-C
@@ -260,9 +267,12 @@ def test_stays_silent(code, changes):
         ({"progress": progress([4000.0] * 5)}, {"drift"}),
         ({"progress": progress([4000.0] * 20, interval=10.0)}, {"stall"}),  # hides stalls of a few seconds
         ({"progress": progress([2.0] * 20)}, {"stall"}),
-        ({"observation": None}, {"server_restarted", "throttled", "client_starved", "other_load", "memory_short", "autovacuum_active"}),
+        (
+            {"observation": None},
+            {"server_restarted", "throttled", "client_starved", "other_load", "memory_short", "checkpoints_frequent", "autovacuum_active"},
+        ),
         ({"observation.memory": None}, {"memory_short"}),
-        ({"observation.postgres": None}, {"server_restarted", "autovacuum_active"}),
+        ({"observation.postgres": None}, {"server_restarted", "checkpoints_frequent", "autovacuum_active"}),
         ({"measurement.client": None}, {"client_starved", "other_load"}),
         ({"observation.cpu.server": None}, {"other_load"}),
         ({"driver_on_server": False}, {"client_starved"}),
