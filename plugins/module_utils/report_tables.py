@@ -32,6 +32,9 @@ def _measured(trial: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         more = [*named, ("retried", "retried"), ("skipped", "skipped"), ("late", "late")]
         said = [f"{counts[key]:,} {what}" for key, what in more if counts.get(key) is not None]
         yield "transactions", ", ".join([f"{counts['processed']:,}", *said])
+    lag = (trial.get("latency") or {}).get("lag") or {}
+    if lag.get("average") is not None:
+        yield "schedule lag", f"{figure(lag['average'])} ms on average, {figure(lag.get('max'))} ms at most (part of the latency)"
     sizes = [human_size(size) for key in ("database_bytes", "database_bytes_after") if (size := conditions.get(key)) is not None]
     if sizes:
         yield "database", f"{sizes[0]} before the run" + (f", {sizes[1]} after it" if sizes[1:] else "")

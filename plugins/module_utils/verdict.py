@@ -392,6 +392,32 @@ def rate_missed(trial: Context) -> Finding | None:
     return finding("rate_missed", f"rate not sustained: {text}; no ranking against runs that held it", missed=missed)
 
 
+@rule
+def schedule_lag(trial: Context) -> Finding | None:
+    """At a set rate, transactions that waited for a free client: more is asked for than the clients get done."""
+    average, lag = _latency(trial).get("average"), (_latency(trial).get("lag") or {}).get("average")
+    if not average or lag is None or lag / average <= (RULES["schedule_lag"].threshold or 0):
+        return None
+    return finding(
+        "schedule_lag",
+        f"of {average:,.1f} ms average latency {lag:,.1f} ms are waiting for a free client: too high a rate, or too few clients",
+        lag_average_ms=lag,
+        lag_max_ms=_latency(trial)["lag"].get("max"),
+        latency_average_ms=average,
+    )
+
+
+@rule
+def skipped_transactions(trial: Context) -> Finding | None:
+    """Transactions that were never sent, being late already: the worst waits are in no percentile."""
+    skipped, others = _counts(trial).get("skipped") or 0, sum(_counts(trial).get(k) or 0 for k in ("processed", "failed"))
+    share = 100 * skipped / max(1, skipped + others)
+    if share <= (RULES["skipped_transactions"].threshold or 0):
+        return None
+    text = f"{share:.2f} % of the transactions were skipped for being late: their waits are in no latency, and percentiles are too good"
+    return finding("skipped_transactions", text, skipped=skipped, skipped_pct=share)
+
+
 # The server's way through the window -------------------------------------------------------------------------------
 
 
@@ -471,6 +497,29 @@ def drift(trial: Context) -> Finding | None:
             levels = f"from {step['before']:,.1f} to {step['after']:,.1f}/s at second {at:.0f}"
             return finding("drift", f"the rate steps {levels}: {change}", **evidence)
     return None
+
+
+@rule
+def unsteady_start(trial: Context) -> Finding | None:
+    """The first part of the window ran at another rate than the rest: caches that filled, or a burst that ended."""
+    samples = _samples(trial)
+    rates = [s.rate for s in samples]
+    if len(rates) < SAMPLES_LEAST:
+        raise NotObserved(f"{SAMPLES_LEAST} or more progress samples")
+    window = samples[-1].end
+    step = stats.step(rates, max(3, math.ceil(MULTIPLE_LASTS_S * len(rates) / window))) if window > 0 else None
+    if not step or not step["after"] or step["separation"] < 0.95 or step["index"] > len(rates) / 3:
+        return None
+    change, at = step["before"] / step["after"] - 1, samples[int(step["index"]) - 1].end
+    if abs(change) <= (RULES["unsteady_start"].threshold or 0):
+        return None
+    return finding(
+        "unsteady_start",
+        f"the first {at:.0f} s ran at {step['before']:,.1f}/s, the rest at {step['after']:,.1f}/s; a longer ramp_up leaves the start out",
+        at_s=at,
+        before=step["before"],
+        after=step["after"],
+    )
 
 
 def _trends(rates: Sequence[float], evidence: dict[str, Any]) -> bool:

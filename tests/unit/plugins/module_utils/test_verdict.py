@@ -126,6 +126,11 @@ FIRES = [
         "rate_missed",
         {"measurement.steps": [{"name": "qr1000", "elapsed_s": 20, "metrics": {"inserts_per_s": {"value": 612, "target": 1000}}}]},
     ),
+    ("schedule_lag", {"measurement.latency.lag": {"average": 2.0, "max": 40.0}}),
+    ("skipped_transactions", {"measurement.counts.skipped": 4000}),
+    ("unsteady_start", {"progress": progress([2000.0] * 20 + [4000.0, 3900.0] * 50)}),
+    ("unsteady_start", {"progress": progress([4000 * (1 - 0.6 * math.exp(-i / 15)) for i in range(120)])}),  # a cache that fills
+    ("unsteady_start", {"progress": progress([8000.0] * 60 + [5000.0, 5100.0] * 120)}),  # a burst that ends
     ("server_restarted", {"observation.postgres.restarted": True}),
     ("server_restarted", {"observation.postgres.start_time_after": 2.0}),
     ("server_restarted", {"observation.postgres.version_after": "15.20"}),
@@ -209,6 +214,12 @@ SILENT = [
     ("rate_missed", {"parameters.rate": 4000}),
     # 190 of 200 expected by chance: start times are drawn
     ("rate_missed", {"parameters.rate": 10, "measurement.metrics": {"tps": {"value": 9.4}}}),
+    ("schedule_lag", {"measurement.latency.lag": {"average": 0.3, "max": 40.0}}),
+    ("schedule_lag", {"measurement.latency.lag": {"average": None, "max": None}}),
+    ("skipped_transactions", {"measurement.counts.skipped": 10}),
+    ("unsteady_start", {"progress": progress([2000.0] * 3 + [4000.0] * 57)}),  # of three seconds nothing can be said
+    ("unsteady_start", {"progress": progress([4000.0, 3900.0] * 30)}),
+    ("unsteady_start", {"progress": progress([4000.0] * 40 + [2900.0] * 20)}),  # later than the first third
     ("stall", {"progress": progress([4000.0] * 10 + [0.0] * 2 + [4000.0] * 8)}),
     ("stall", {"progress": progress([4000.0] * 10 + [600.0] * 5 + [4000.0] * 5)}),  # a checkpoint's dip
     ("stall", {"progress": progress([0.0] * 20)}),  # zero_result
@@ -263,8 +274,8 @@ def test_stays_silent(code, changes):
 @pytest.mark.parametrize(
     ("changes", "rules"),
     [
-        ({"progress": []}, {"stall", "drift", "saw_tooth"}),
-        ({"progress": progress([4000.0] * 5)}, {"drift"}),
+        ({"progress": []}, {"stall", "drift", "unsteady_start", "saw_tooth"}),
+        ({"progress": progress([4000.0] * 5)}, {"drift", "unsteady_start"}),
         ({"progress": progress([4000.0] * 20, interval=10.0)}, {"stall"}),  # hides stalls of a few seconds
         ({"progress": progress([2.0] * 20)}, {"stall"}),
         (

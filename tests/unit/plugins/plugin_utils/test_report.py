@@ -297,7 +297,7 @@ def test_what_the_page_says_of_a_trial_stands_in_the_other_report(tmp_path, shor
     path = directory / "trials" / "01-base-r1" / "trial.json"
     trial = json.loads(path.read_text())
     scripts = [{"name": name, "transactions": 70 + n, "p95": 3.25 + n} for n, name in enumerate(("checkout", "browse"))]
-    trial["latency"]["scripts"] = scripts
+    trial["latency"] |= {"scripts": scripts, "lag": {"average": 1.25, "max": 40.5}}
     trial["counts"] |= {"serialization_failures": 12, "deadlock_failures": 3}
     trial["conditions"]["database_bytes"] = 3 * 2**30
     trial["series"]["rate"] = {"name": "tps", "unit": "1/s", "n": 60, "interval_s": 1.0, "min": 111.5, "median": 407.5, "max": 509.5}
@@ -307,6 +307,7 @@ def test_what_the_page_says_of_a_trial_stands_in_the_other_report(tmp_path, shor
     facts = dict(report_tables.facts(trial))
     assert facts["tps of 60 intervals of 1 s"] == "lowest 111.5, median 407.5, highest 509.5 1/s"
     assert "0 failed, 12 serialization failures, 3 deadlocks" in facts["transactions"]
+    assert facts["schedule lag"] == "1.250 ms on average, 40.50 ms at most (part of the latency)"
     assert facts["database"] == "3GB before the run"
     assert facts["slowest statement"].endswith("END;")
     assert facts["deadlocks in the database"] == "3"
