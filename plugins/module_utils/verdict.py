@@ -886,8 +886,10 @@ def autovacuum_active(trial: Context) -> Finding | None:
     if not need(workers, "autovacuum workers") and not seconds:
         return None
     lasted = "" if seconds is None else f" for {seconds:.0f} s"
-    message = f"autovacuum worked inside the window, up to {workers} worker(s){lasted}"
-    return finding("autovacuum_active", message, workers_max=workers, seconds=seconds)
+    seen = [step for step in postgres.get("maintenance") or [] if step["what"].startswith(("vacuum ", "analyze "))]
+    tables = f": {', '.join(step['what'] for step in seen[:4])}" if seen else ""
+    message = f"autovacuum worked inside the window, up to {workers} worker(s){lasted}{tables}"
+    return finding("autovacuum_active", message, workers_max=workers, seconds=seconds, maintenance=seen)
 
 
 def _weakened(code: str, name: str, text: str) -> None:

@@ -475,6 +475,11 @@ def test_c082_thirty_minutes_span_two_cycles_of_fifteen():
 def test_c083_autovacuum_on_and_off():
     trial = ordinary(**{"observation.postgres.autovacuum_workers_max": 2, "observation.postgres.autovacuum_seconds": 12.0})
     assert "up to 2 worker(s) for 12 s" in found(trial, "autovacuum_active")["message"]
+    work = [{"what": "vacuum public.order_line", "seconds": 9.0}, {"what": "create_index public.x", "seconds": 4.0}]
+    trial["observation"]["postgres"]["maintenance"] = work
+    active = found(trial, "autovacuum_active")
+    assert active["message"].endswith("for 12 s: vacuum public.order_line")
+    assert active["evidence"]["maintenance"] == work[:1]
     assert "not production-like" in found(ordinary(**{"settings.autovacuum": False}), "autovacuum_off")["message"]
 
 
