@@ -62,6 +62,7 @@ RULES: dict[str, Rule] = {
     "bloat_differs": Rule("suspect", 0.2, "two variants did not start with alike shares of dead rows (relative)"),
     "trend": Rule("suspect", 0.02, "the repeats rise or fall in one direction: carry-over between trials (p of the rank test)"),
     "conditions_differ": Rule("suspect", None, "the repeats of a variant disagree in the facts that must agree for a comparison"),
+    "overran": Rule("note", 1.1, "the run went on after its time (ratio): transactions that did not end, or a slow start"),
     "ramp_up_short": Rule("note", 120.0, "ramp-up shorter than this many seconds"),
     "short_window": Rule("note", 2.0, "burst figure, not sustained: the window spans fewer checkpoint cycles than this"),
     "unsteady_start": Rule("note", 0.25, "the first part of the window ran at another rate than the rest (relative)"),

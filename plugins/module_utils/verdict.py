@@ -38,6 +38,8 @@ EXPECTED_LEAST = 20
 SAMPLES_LEAST = 12
 #: Seconds for which the rate is at least a multiple of what it was before, or after.
 MULTIPLE_LASTS_S = 5.0
+#: Seconds that starting a load generator and its last transactions may take.
+OVERRUN_LEAST_S = 5.0
 #: Chance of a drift of this kind in a series without one.
 DRIFT_P = 0.0005
 #: HammerDB's PostgreSQL driver draws a new order in 10 of 23 cases.
@@ -308,6 +310,19 @@ def elapsed_short(trial: Context) -> Finding | None:
     if elapsed >= limit * asked:
         return None
     return finding("elapsed_short", f"the run lasted {elapsed:.1f} s, {asked:g} s were asked for", elapsed_s=elapsed, asked_s=asked)
+
+
+@rule
+def overran(trial: Context) -> Finding | None:
+    """A run that goes on long after its time waits for transactions that do not end: a stall that no progress report shows."""
+    asked, elapsed = _duration(trial), _measured_elapsed(trial)
+    if not asked or elapsed is None or _over(trial):
+        return None
+    elapsed -= (_latency(trial).get("initial_connection") or 0.0) / 1000
+    if elapsed <= (RULES["overran"].threshold or 0) * asked or elapsed <= asked + OVERRUN_LEAST_S:
+        return None
+    text = f"the run took {elapsed:.1f} s, {asked:g} s were asked for: its last transactions waited, or starting took long"
+    return finding("overran", text, elapsed_s=elapsed, asked_s=asked)
 
 
 @rule

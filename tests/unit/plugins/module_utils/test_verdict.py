@@ -118,6 +118,7 @@ FIRES = [
     ("elapsed_short", {"measurement.steps": [{"name": "measured", "elapsed_s": 15.0}]}),
     ("elapsed_short", {"measurement.steps": [], "progress": progress([4000.0] * 12)}),
     ("elapsed_short", {"measurement.counts": {"processed": 9000, "planned": 10000, "failed": 0}}),
+    ("overran", {"measurement.steps": [{"name": "measured", "elapsed_s": 31.0}]}),
     ("inconsistent", {"measurement.metrics": {"tps": {"value": 4500.0}}}),  # more than 10 clients can do in 2.5 ms each
     ("inconsistent", {"measurement.metrics": {"tps": {"value": 2900.0}}}),
     ("inconsistent", {"measurement.latency.average": 0.2529}),
@@ -208,6 +209,9 @@ SILENT = [
     ("elapsed_short", {"measurement.steps": [], "progress": progress([4000.0] * 19)}),  # the last line may be missing
     ("elapsed_short", {"measurement.counts": {"processed": 111, "planned": 400, "failed": 289}}),
     ("elapsed_short", {"measurement.findings": [finding("clients_aborted", "all gave up")], "measurement.steps": []}),
+    ("overran", {"measurement.steps": [{"name": "measured", "elapsed_s": 24.0}]}),  # starting many clients takes seconds
+    ("overran", {"measurement.steps": [{"name": "measured", "elapsed_s": 31.0}], "measurement.latency.initial_connection": 9500.0}),
+    ("overran", {"measurement.steps": [{"name": "measured", "elapsed_s": 31.0}], "parameters.transactions": 1000}),
     ("inconsistent", {"measurement.conditions.rate": 100}),
     ("inconsistent", {"parameters.reconnect": True, "measurement.latency.average": 1.0}),
     ("inconsistent", {"measurement.latency.average": None}),
