@@ -42,7 +42,8 @@ def summarise(experiment: dict[str, Any], trials: Sequence[dict[str, Any]]) -> d
     location, location_name, min, max, cv, ci_low, ci_high, ci_method, spread_text, latency: {average, p50, p95, p99, max}
     (medians, ms), metrics, failed_pct, cost}``; ``n`` trials were recorded, ``n_valid`` of them are used. ``metrics``: the others than the
     headline by name, ``{unit, n, median, spread_text}``.
-    comparisons: as ``stats.compare_all``, with ``reason`` why two variants are ``not comparable`` (else ``None``).
+    comparisons: as ``stats.compare_all``, with ``reason`` why two variants are ``not comparable`` (else ``None``) and ``differs``, the
+    names of what was asked for differently.
     repeat_findings: ``{variant: findings}``. findings: those of the plan.
     published: ``{variant, metric, unit, published, measured_median, n, spread_text, verdict, ratio, note, published_to_base,
     measured_to_base}``; ``verdict`` is ``None`` where no trial stands behind the figure (a load).
@@ -62,7 +63,8 @@ def summarise(experiment: dict[str, Any], trials: Sequence[dict[str, Any]]) -> d
     alpha = (plan.get("comparisons") or {}).get("alpha", stats.ALPHA)
     planned = {v["name"]: v for v in variants}
     comparisons = [
-        _refused(c, comparison.incomparable(*(_used(by_variant[c[k]]) for k in SIDES), *(planned[c[k]] for k in SIDES)))
+        {"differs": _asked_apart(*(planned[c[k]] for k in SIDES))}
+        | _refused(c, comparison.incomparable(*(_used(by_variant[c[k]]) for k in SIDES), *(planned[c[k]] for k in SIDES)))
         for c in stats.compare_all({row["variant"]: row["values"] for row in rows}, base, headline["better"], alpha)
     ]
     scaled = bool(plan.get("scaling"))
@@ -111,6 +113,11 @@ def _value(trial: dict[str, Any]) -> float | None:
 
 def _used(trials: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [t for t in trials if _value(t) is not None]
+
+
+def _asked_apart(variant: dict[str, Any], base: dict[str, Any]) -> list[str]:
+    sides = [v.get("differs") or {} for v in (variant, base)]
+    return [name for name in {**sides[1], **sides[0]} if sides[0].get(name) != sides[1].get(name)]
 
 
 def _refused(compared: dict[str, Any], reason: str | None) -> dict[str, Any]:
@@ -422,7 +429,9 @@ def comparison_text(comparison: dict[str, Any]) -> str:
             f"{start}{c['ratio']:.3f} times{interval}, too few repeats: {c['n']} and {c['n_base']}, {c['repeats_needed']} each are needed"
         )
     adjusted = f", adjusted {c['p_adjusted']:.3g}" if c["p_adjusted"] != c["p"] else ""
-    return f"{start}{c['ratio']:.3f} times{interval}, {c['conclusion']} (p = {c['p']:.3g}{adjusted})"
+    # Which of them it was, a single comparison cannot tell.
+    several = f"; they differ in {' and '.join(c['differs'])} at once" if len(c["differs"]) > 1 else ""
+    return f"{start}{c['ratio']:.3f} times{interval}, {c['conclusion']} (p = {c['p']:.3g}{adjusted}){several}"
 
 
 def metrics_text(row: dict[str, Any]) -> str:

@@ -144,6 +144,17 @@ def test_comparison(full):
     assert "faster (p = 0.00794)" in text
 
 
+def test_a_comparison_of_several_changes_says_so():
+    planned = experiment()
+    base, large = planned["plan"]["variants"]
+    base["differs"], large["differs"] = {"clients": 8}, {"clients": 16, "gucs": {"shared_buffers": "1GB"}}
+    (found,) = summary.summarise(planned, trials_of(planned))["comparisons"]
+    assert found["differs"] == ["clients", "gucs"]
+    assert summary.comparison_text(found).endswith("; they differ in clients and gucs at once")
+    large["differs"] = {"clients": 16}
+    assert "at once" not in summary.comparison_text(summary.summarise(planned, trials_of(planned))["comparisons"][0])
+
+
 def test_published_beside_measured(full):
     rows = {(r["variant"], r["metric"]): r for r in full[1]["published"]}
     assert set(rows) == {
