@@ -101,6 +101,7 @@ RULES: dict[str, Rule] = {
     "profile_ramp_up": Rule("note", None, "latencies cover the ramp-up and the end of the run too"),
     "shutdown_overran": Rule("note", None, "virtual users had not ended when the load generator's script went on"),
     "cold_first_run": Rule("note", None, "the first repeat is the outlier and read more from disk than the others"),
+    "cache_differs": Rule("note", 0.05, "two variants with shared_buffers of one size found other shares of their blocks in them"),
     "outlier": Rule("note", 4.0, "one repeat lies farther from the others than this many times their range"),
     "sampled_log": Rule("note", None, "percentiles come from a sample of the transactions"),
     "low_detail": Rule("note", None, "an imported result lacks fields of present versions"),

@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import comparison, stats
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import SEVERITIES, VERDICTS, term
-from ansible_collections.pgsizing.bench.plugins.module_utils.verdict import judge_repeats, judge_start
+from ansible_collections.pgsizing.bench.plugins.module_utils.verdict import judge_cache, judge_repeats, judge_start
 from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import hammerdb
 
 USED = ("valid", "suspect")
@@ -56,12 +56,14 @@ def summarise(experiment: dict[str, Any], trials: Sequence[dict[str, Any]]) -> d
     by_variant = {v["name"]: [t for t in trials if t["variant"] == v["name"]] for v in variants}
     headline = _headline(plan, trials) | {"base": base}
     repeat_findings = {name: judge_repeats([_repeat(t) for t in own], headline["better"]) for name, own in by_variant.items()}
+    planned = {v["name"]: v for v in variants}
     for name, own in by_variant.items():
-        repeat_findings[name] += judge_start([_repeat(t) for t in own], [_repeat(t) for t in by_variant[base]]) if name != base else []
+        sides = [_repeat(t) for t in own], [_repeat(t) for t in by_variant[base]]
+        repeat_findings[name] += judge_start(*sides) if name != base else []
+        repeat_findings[name] += judge_cache(*sides) if name != base and _same_cache(planned[name], planned[base]) else []
         repeat_findings[name] += comparison.conditions(_used(own))
     rows = [_row(name, name == base, own, repeat_findings[name]) for name, own in by_variant.items()]
     alpha = (plan.get("comparisons") or {}).get("alpha", stats.ALPHA)
-    planned = {v["name"]: v for v in variants}
     comparisons = [
         {"differs": _asked_apart(*(planned[c[k]] for k in SIDES))}
         | _refused(c, comparison.incomparable(*(_used(by_variant[c[k]]) for k in SIDES), *(planned[c[k]] for k in SIDES)))
@@ -131,10 +133,17 @@ def _repeat(trial: dict[str, Any]) -> dict[str, Any]:
     return {
         **{k: trial.get(k) for k in ("trial_id", "repeat", "position", "verdict")},
         "value": _value(trial),
-        "blks_read": postgres.get("blks_read"),
+        **{k: postgres.get(k) for k in ("blks_read", "blks_hit")},
         "dead": postgres.get("dead_tuples_before"),
         "live": postgres.get("live_tuples_before"),
     }
+
+
+def _same_cache(variant: dict[str, Any], base: dict[str, Any]) -> bool:
+    """Were two variants to have the same blocks of the same data in a buffer cache of one size?"""
+    buffers = [next((s["text"] for s in v.get("settings") or [] if s["name"] == "shared_buffers"), None) for v in (variant, base)]
+    data = [(v.get("dataset") or {}).get("fingerprint") for v in (variant, base)]
+    return buffers[0] == buffers[1] and data[0] == data[1] and all(variant.get(k) == base.get(k) for k in ("size", "cache"))
 
 
 def _row(name: str, base: bool, trials: Sequence[dict[str, Any]], repeat_findings: Sequence[dict[str, Any]]) -> dict[str, Any]:

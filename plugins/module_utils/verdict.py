@@ -1010,6 +1010,27 @@ def judge_start(trials: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]]
     return [finding("bloat_differs", text, share=shares[0], base_share=shares[1])]
 
 
+def judge_cache(trials: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]]) -> list[Finding]:
+    """Return the finding on what the buffer cache served to the trials of a variant and of the base, which have it of one size.
+
+    Both hold ``{blks_read, blks_hit, verdict}``, ``None`` where they were not counted.
+    """
+    shares = []
+    for side in (trials, base):
+        known = [t for t in side if t.get("verdict") in ("valid", "suspect") and None not in (t.get("blks_read"), t.get("blks_hit"))]
+        hits = [t["blks_hit"] / total for t in known if (total := t["blks_read"] + t["blks_hit"])]
+        if not hits:
+            return []
+        shares.append(median(hits))
+    if abs(shares[0] - shares[1]) <= (RULES["cache_differs"].threshold or 0):
+        return []
+    text = (
+        f"{100 * shares[0]:.1f} % of the blocks were in shared_buffers, {100 * shares[1]:.1f} % with the base, of one size with both: "
+        "not the same cache state"
+    )
+    return [finding("cache_differs", text, hits=shares[0], base_hits=shares[1])]
+
+
 def _spread(trials: Sequence[dict[str, Any]]) -> Finding | None:
     values = [t["value"] for t in trials]
     spread = stats.cv(values)

@@ -253,6 +253,29 @@ def test_c083_variants_that_did_not_start_alike():
     assert [row["verdict"] for row in result["rows"]] == ["valid", "suspect"]
 
 
+@pytest.mark.parametrize(
+    ("buffers", "reads", "codes"),
+    [
+        ("128MB", 3000, ["cache_differs"]),  # 70 % against 99.9 %
+        ("128MB", 100, []),
+        ("1GB", 3000, []),  # a larger cache is meant to hold more
+        ("128MB", None, []),
+    ],
+)
+def test_variants_that_did_not_find_alike_shares_in_one_cache(buffers, reads, codes):
+    planned = experiment()
+    planned["plan"]["variants"][1]["settings"] = planned["plan"]["variants"][0]["settings"]
+    if buffers != "128MB":
+        planned["plan"]["variants"][1] |= {"settings": [{"name": "shared_buffers", "text": buffers}]}
+    trials = [
+        {**t, "environment": {"observation": {"postgres": {"blks_hit": 7000, "blks_read": reads if t["variant"] == "1GB" else 7}}}}
+        for t in trials_of(planned)
+    ]
+    result = summary.summarise(planned, trials)
+    assert [f["code"] for f in result["repeat_findings"].get("1GB", [])] == codes
+    assert [row["verdict"] for row in result["rows"]] == ["valid", "valid"]
+
+
 def test_variants_under_other_conditions_have_no_ratio():
     planned = experiment()
     trials = [{**t, "comparison_key": {"server_version": "15.18" if t["variant"] == "1GB" else "15.17"}} for t in trials_of(planned)]
