@@ -20,7 +20,7 @@ PYTHON_FILES = sorted((ROOT / "plugins").rglob("*.py"))
 #: Facts that Ansible sets as variables of their own in any case, and what a run tells of itself.
 MAGIC = {
     *("ansible_facts", "ansible_check_mode", "ansible_connection", "ansible_failed_result", "ansible_failed_task", "ansible_host"),
-    *("ansible_playbook_python", "ansible_python_interpreter"),
+    *("ansible_limit", "ansible_play_hosts_all", "ansible_playbook_python", "ansible_python_interpreter"),
 }
 #: Variables of Ansible that are booleans by definition.
 BOOLEANS = {"ansible_check_mode"}

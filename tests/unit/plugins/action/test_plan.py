@@ -345,18 +345,32 @@ def test_a_typo_beside_resume_is_refused(controller: Controller, ended: Store) -
         controller.run()
 
 
-def test_C073_a_password_is_not_shown_at_any_verbosity(tmp_path: Path) -> None:
-    """The whole way: command line, role, argument spec, action, callbacks. On a machine that is never connected to."""
-    inputs = {"target": "existing", "login_host": "db1.invalid", "login_password": "s3cr3t-passphrase", "plan_login_password": "s3cr3t-too"}
-    (tmp_path / "inputs.json").write_text(json.dumps(inputs))
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("ansible-playbook")), "benchmark.yml", "--check", "-vvvv", "-e", f"@{tmp_path}/inputs.json"],
+def checked(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the playbook in check mode as a user would."""
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("ansible-playbook")), "benchmark.yml", "--check", *words],
         cwd=Path(__file__).parents[4],
-        env={**os.environ, "ANSIBLE_HOME": str(tmp_path)},
+        env={**os.environ, "ANSIBLE_HOME": str(home)},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize("limit", ["db1", "all:!localhost"])
+def test_a_limit_without_localhost_is_refused(limit: str, tmp_path: Path) -> None:
+    """Every play would be skipped, with exit status 0 and nothing measured."""
+    (tmp_path / "hosts.yml").write_text("pgsizing_server: {hosts: {db1: {ansible_connection: local}}}\n")
+    done = checked(tmp_path, "-i", str(tmp_path / "hosts.yml"), "--limit", limit)
+    assert done.returncode != 0
+    assert "leaves out localhost, which plans, records and reports" in " ".join((done.stdout + done.stderr).split())
+
+
+def test_C073_a_password_is_not_shown_at_any_verbosity(tmp_path: Path) -> None:
+    """The whole way: command line, role, argument spec, action, callbacks. On a machine that is never connected to."""
+    inputs = {"target": "existing", "login_host": "db1.invalid", "login_password": "s3cr3t-passphrase", "plan_login_password": "s3cr3t-too"}
+    (tmp_path / "inputs.json").write_text(json.dumps(inputs))
+    done = checked(tmp_path, "-vvvv", "-e", f"@{tmp_path}/inputs.json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "target=existing: db1.invalid" in done.stdout
     assert "s3cr3t" not in done.stdout + done.stderr
