@@ -54,6 +54,13 @@ def _observed(observation: Mapping[str, Any], trial: Mapping[str, Any]) -> Itera
     waits = [f"{':'.join(filter(None, (w['type'], w['event'])))} {100 * w['share']:.0f} %" for w in (postgres.get("wait_events") or [])[:4]]
     if waits:
         yield "backends waited for", ", ".join(waits)
+    disk = (observation.get("disk") or {}).get("data") or {}
+    if disk.get("iops_p99") is not None:
+        mean = (disk.get("reads_per_s") or 0) + (disk.get("writes_per_s") or 0)
+        known = (trial.get("environment") or {}).get("storage") or {}
+        limits = [(known.get("instance_baseline_iops"), "sustains"), (known.get("instance_max_iops"), "takes at most")]
+        of_instance = "".join(f"; the instance {does} {iops:,}" for iops, does in limits if iops)
+        yield "IOPS of the data disk", f"{figure(mean)} on average, 99 % of the time up to {figure(disk['iops_p99'])}{of_instance}"
     if postgres.get("checkpoints_timed") is not None:
         yield "checkpoints", f"{postgres['checkpoints_timed']:.0f} timed, {postgres.get('checkpoints_requested') or 0:.0f} requested"
     if postgres.get("deadlocks") is not None:

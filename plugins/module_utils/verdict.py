@@ -674,8 +674,9 @@ def balance_exhausted(trial: Context) -> Finding | None:
 @rule
 def iops_burst(trial: Context) -> Finding | None:
     """More I/O than the instance's baseline: it holds only for a while."""
-    baseline, observed = (trial.get("storage") or {}).get("instance_baseline_iops"), _iops(trial)
-    if not baseline or observed is None or observed <= baseline:
+    storage, observed = trial.get("storage") or {}, _iops(trial)
+    baseline, maximum = storage.get("instance_baseline_iops"), storage.get("instance_max_iops")
+    if not baseline or observed is None or observed <= baseline or baseline == maximum:  # those that always have their maximum
         return None
     return finding(
         "iops_burst",

@@ -16,6 +16,7 @@ from ansible_collections.pgsizing.bench.plugins.module_utils.findings import fin
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import verdict as verdict_of
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import canonical_json, dump_json, without_masks
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.raw import write_table
+from ansible_collections.pgsizing.bench.plugins.plugin_utils.site import instances
 from ansible_collections.pgsizing.bench.plugins.plugin_utils.store import TRIAL_SCHEMA, Store, read_json, write_atomic
 
 #: ``boot_val`` of checkpoint_timeout on every version; what is read back holds non-default settings only.
@@ -70,6 +71,7 @@ def finish(
         observation = {k: v for k, v in observation.items() if k not in HOST_SEEN} if observation else None
     shared = plan["where"]["driver_on_server"] or _one_machine(hosts or {})
     live = {s["name"]: s["setting"] for s in settings["non_default"] if s["setting"] is not None} if "non_default" in settings else None
+    storage = _storage((hosts or {}).get("server") or {})
     series, rows = _series(store, trial_id, plan["headline"], measurement, observation)
     context = {
         "headline": plan["headline"],
@@ -84,6 +86,7 @@ def finish(
         "settings": live,
         "checkpoint_timeout_s": float(live.get("checkpoint_timeout", DEFAULT_CHECKPOINT_TIMEOUT_S)) if live is not None else None,
         **{key: ((hosts or {}).get("server") or {}).get(key) for key in ("cores", "instance_type")},
+        "storage": storage,
         "reset": plan["reset"],
         "target": plan["target"],
         "reproduces": bool(plan["reproduce"]) and not plan["scaling"],
@@ -120,6 +123,7 @@ def finish(
         "environment": {
             "server": (hosts or {}).get("server"),
             "driver": (hosts or {}).get("driver"),
+            "storage": storage,
             "postgres": {
                 "version": settings.get("server_version"),
                 "non_default_settings": settings.get("non_default", []),
@@ -176,6 +180,15 @@ def _one_machine(hosts: dict[str, Any], keys: Sequence[str] = ("machine_id", "bo
     """Whether server and driver are two names of one machine. Copies of an image share the machine id, containers of a host the boot."""
     server, driver = hosts.get("server") or {}, hosts.get("driver") or {}
     return all(server.get(key) and server.get(key) == driver.get(key) for key in keys)
+
+
+def _storage(server: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what an EC2 instance takes of EBS volumes, where its data lie on one; ``None`` elsewhere."""
+    data = (server.get("filesystems") or {}).get("data") or {}
+    if "Elastic Block Store" not in str(data.get("model")):
+        return None
+    ebs = (instances().get(server.get("instance_type") or "") or {}).get("ebs") or {}
+    return {"instance_baseline_iops": ebs.get("baseline_iops"), "instance_max_iops": ebs.get("maximum_iops")}
 
 
 def _huge_pages(settings: dict[str, Any], observation: dict[str, Any] | None) -> bool | None:

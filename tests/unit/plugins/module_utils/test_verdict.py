@@ -240,6 +240,7 @@ SILENT = [
     ("other_load", {"driver_observation": {"cpu": {"busy_mean": 0.05, "steal": 0.0, "cores": 8}}, "driver_on_server": False}),
     ("balance_exhausted", {"storage": {"balance_min": 0.4}}),
     ("iops_burst", {"storage": {"instance_baseline_iops": 6000}}),
+    ("iops_burst", {"storage": {"instance_baseline_iops": 600, "instance_max_iops": 600}}),  # it has its maximum always
     ("iops_unusable", {"storage": {"provisioned_iops": 3000, "instance_max_iops": 18750}}),
     ("clock_set", {"observation.clock_steps": []}),
     ("memory_short", {"observation.memory": {"swap_in_bytes": 4096, "swap_out_bytes": 2**20, "oom_kills": 0}}),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.plan_site import make_experiment
 
+from ansible_collections.pgsizing.bench.plugins.module_utils import report_tables
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import finding
 from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import pgbench
 from ansible_collections.pgsizing.bench.plugins.plugin_utils import trial_record
@@ -201,6 +202,31 @@ def test_containers_on_one_kernel_see_each_others_work(tmp_path: Path, boot: str
     seen["cpu"] |= {"busy_mean": 0.68, "server": 0.5}
     hosts = {"server": {"machine_id": "a1", "boot_id": "b1"}, "driver": {"machine_id": "a2", "boot_id": boot}}
     assert ("other_load" in {f["code"] for f in finish(store, hosts=hosts, observation=seen)["findings"]}) is fires
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "model", "storage", "fires"),
+    [
+        ("r5n.xlarge", "Amazon Elastic Block Store", {"instance_baseline_iops": 6000, "instance_max_iops": 18750}, True),
+        ("r5n.8xlarge", "Amazon Elastic Block Store", {"instance_baseline_iops": 30000, "instance_max_iops": 30000}, False),
+        ("zz9.large", "Amazon Elastic Block Store", {"instance_baseline_iops": None, "instance_max_iops": None}, False),
+        ("m6gd.large", "Amazon EC2 NVMe Instance Storage", None, False),
+        (None, None, None, False),
+    ],
+)
+def test_C088_own_hosts_on_ec2_are_held_against_what_their_instance_sustains(
+    tmp_path: Path, instance_type: str | None, model: str | None, storage: dict[str, Any] | None, fires: bool
+) -> None:
+    store = make_store(tmp_path)
+    hosts = {"server": {**HOSTS["server"], "instance_type": instance_type, "filesystems": {"data": {"model": model}}}}
+    seen = observation(store.trial_dir(TRIAL), disk={"data": {"iops_p99": 9000.0, "reads_per_s": 4000.0, "writes_per_s": 1000.0}})
+    trial = finish(store, hosts=hosts, observation=seen)
+    assert trial["environment"]["storage"] == storage
+    assert ("iops_burst" in {f["code"] for f in trial["findings"]}) is fires
+    facts = dict(report_tables.facts(trial))
+    sustains = "; the instance sustains 6,000; the instance takes at most 18,750" if fires else ""
+    assert facts["IOPS of the data disk"].startswith("5,000 on average, 99 % of the time up to 9,000")
+    assert facts["IOPS of the data disk"].endswith(sustains)
 
 
 def test_of_an_existing_server_elsewhere_nothing_is_said_that_was_seen_here(tmp_path: Path) -> None:
