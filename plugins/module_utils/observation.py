@@ -5,6 +5,7 @@ A *sample* is a dict of counters as they stood at one moment, as the sampler of 
 
     {t, m,                       wall clock (epoch) and monotonic clock, s
      cpu: [user, nice, system, idle, iowait, irq, softirq, steal],    clock ticks since boot, all cores
+     quota: [periods, throttled] | null,    of the CPU quota of a container: those that passed, those in which it held work back
      running, load1,             runnable processes, load average over 1 min
      mem: {available, dirty, writeback, cached},                      bytes
      vm: {swap_in, swap_out, oom_kills},                              bytes, bytes, count
@@ -129,6 +130,12 @@ def parse_stat(text: str) -> dict[str, Any]:
         "cpu": [int(field) for field in text[: text.index("\n")].split()[1:9]],
         "running": int(text.partition("\nprocs_running ")[2].partition("\n")[0]),
     }
+
+
+def parse_quota(text: str) -> list[int] | None:
+    """Read periods of the CPU quota and those that were throttled in cpu.stat of a control group; ``None`` without a quota."""
+    found = dict(re.findall(r"^(nr_periods|nr_throttled) (\d+)$", text, re.MULTILINE))
+    return [int(found["nr_periods"]), int(found["nr_throttled"])] if len(found) == 2 and found["nr_periods"] != "0" else None
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
@@ -342,6 +349,12 @@ def server_share(before: dict[str, Any], after: dict[str, Any]) -> float | None:
     return None if used is None else used / max(1, sum(after["cpu"]) - sum(before["cpu"]))
 
 
+def throttled_share(old: list[int] | None, new: list[int] | None) -> float | None:
+    """Return the share of the periods of a CPU quota in which it held work back; ``None`` without a quota."""
+    periods = new[0] - old[0] if old and new else 0
+    return (new[1] - old[1]) / periods if old and new and periods > 0 else None
+
+
 def _per_second(old: float | None, new: float | None, seconds: float) -> float | None:
     grown = growth(old, new)
     return None if grown is None else grown / seconds
@@ -417,6 +430,7 @@ def summarise(samples: list[dict[str, Any]], around: list[dict[str, Any]], cores
             "busy_mean": shares["busy"],
             "busy_max": max(busy),
             "server": server_share(first, last),
+            "throttled": throttled_share(first.get("quota"), last.get("quota")),
             "cores": cores,
             "run_queue_mean": sum(after["running"] for _, after in pairs) / len(pairs),
         },

@@ -592,6 +592,21 @@ def throttled(trial: Context) -> Finding | None:
 
 
 @rule
+def quota_reached(trial: Context) -> Finding | None:
+    """A container that used up its CPU quota: the figure is that of the quota, not of the machine."""
+    limit = RULES["quota_reached"].threshold or 0
+    hosts = {"server": trial.get("observation"), "driver": trial.get("driver_observation")}
+    shares = {host: ((seen or {}).get("cpu") or {}).get("throttled") for host, seen in hosts.items()}
+    over = {host: share for host, share in shares.items() if share is not None and share > limit}
+    if not over:
+        return None
+    texts = [f"{host} in {100 * share:.0f} % of the time" for host, share in over.items()]
+    return finding(
+        "quota_reached", f"the CPU quota of the container held work back: {', '.join(texts)}; it is the quota that was measured", **over
+    )
+
+
+@rule
 def client_starved(trial: Context) -> Finding | None:
     """The load generator ran out of CPU while the server had room: the figure is a lower bound."""
     server = _cpu(trial.get("observation"), "an observation of the server")

@@ -360,6 +360,9 @@ class Host:
         self.page = os.sysconf("SC_PAGE_SIZE")
         names = ("stat", "meminfo", "vmstat", "loadavg", "net/dev", *(["diskstats"] if disks else []))
         self.files = {name: os.open(f"/proc/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names}
+        # A container sees its own group as the root; that of a host has no quota.
+        quota = next((path for path in ("/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/cpu/cpu.stat") if os.access(path, os.R_OK)), os.devnull)
+        self.files["quota"] = os.open(quota, os.O_RDONLY | os.O_CLOEXEC)
 
     def sample(self) -> dict[str, Any]:
         """Return a sample without its ``server_cpu`` and ``pg``."""
@@ -369,6 +372,7 @@ class Host:
             "t": now,
             "m": clock,
             **pure.parse_stat(text["stat"]),
+            "quota": pure.parse_quota(text["quota"]),
             "load1": pure.parse_loadavg(text["loadavg"]),
             "mem": pure.parse_meminfo(text["meminfo"]),
             "vm": pure.parse_vmstat(text["vmstat"], self.page),

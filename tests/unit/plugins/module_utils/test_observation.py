@@ -367,6 +367,29 @@ def test_wait_shares_are_ordered() -> None:
     assert [(wait["type"], wait["event"], wait["share"]) for wait in shares] == [("CPU", None, 0.75), ("IO", "DataFileRead", 0.25)]
 
 
+@pytest.mark.parametrize(
+    ("text", "quota"),
+    [
+        ("usage_usec 5\nnr_periods 120\nnr_throttled 30\nthrottled_usec 900\n", [120, 30]),
+        ("nr_periods 120\nnr_throttled 0\nthrottled_time 0\n", [120, 0]),
+        ("nr_periods 0\nnr_throttled 0\nthrottled_time 0\n", None),  # no quota is set
+        ("usage_usec 5\nuser_usec 4\n", None),
+        ("", None),
+    ],
+)
+def test_the_cpu_quota_of_a_container(text: str, quota: list[int] | None) -> None:
+    assert pure.parse_quota(text) == quota
+
+
+def test_the_share_of_periods_that_were_throttled() -> None:
+    assert pure.throttled_share([100, 10], [300, 60]) == 0.25
+    assert pure.throttled_share([100, 10], [100, 10]) is None
+    assert pure.throttled_share(None, [300, 60]) is None
+    samples = [sample(0, quota=[100, 10]), sample(1, quota=[110, 15])]
+    assert pure.summarise(samples, samples, 2)["cpu"]["throttled"] == 0.5
+    assert pure.summarise([sample(0), sample(1)], [], 2)["cpu"]["throttled"] is None
+
+
 def test_a_clock_that_was_set_is_seen_and_one_that_is_slewed_is_not() -> None:
     set_back = [sample(0), sample(1), {**sample(2), "t": 1002.0 - 3600}, {**sample(3), "t": 1003.0 - 3600}]
     assert pure.clock_steps(set_back) == [{"at": 1002.0 - 3600, "by_s": -3600.0}]

@@ -160,6 +160,7 @@ FIRES = [
     ("balance_exhausted", {"storage": {"balance_min": 0}}),
     ("iops_burst", {"storage": {"instance_baseline_iops": 600}}),
     ("iops_unusable", {"storage": {"provisioned_iops": 30000, "instance_max_iops": 18750}}),
+    ("quota_reached", {"observation.cpu.throttled": 0.4}),
     ("clock_set", {"observation.clock_steps": [{"at": 900.0, "by_s": -3600.0}]}),
     ("clock_set", {"driver_observation": {"clock_steps": [{"at": 900.0, "by_s": 7.5}]}}),
     ("memory_short", {"observation.memory": {"swap_in_bytes": 2**25, "swap_out_bytes": 2**26, "oom_kills": 0}}),
@@ -242,6 +243,8 @@ SILENT = [
     ("iops_burst", {"storage": {"instance_baseline_iops": 6000}}),
     ("iops_burst", {"storage": {"instance_baseline_iops": 600, "instance_max_iops": 600}}),  # it has its maximum always
     ("iops_unusable", {"storage": {"provisioned_iops": 3000, "instance_max_iops": 18750}}),
+    ("quota_reached", {"observation.cpu.throttled": 0.05}),
+    ("quota_reached", {"observation.cpu.throttled": None}),
     ("clock_set", {"observation.clock_steps": []}),
     ("memory_short", {"observation.memory": {"swap_in_bytes": 4096, "swap_out_bytes": 2**20, "oom_kills": 0}}),
     ("short_window", {"checkpoint_timeout_s": 10}),
