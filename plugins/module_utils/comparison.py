@@ -48,15 +48,20 @@ def _alike(one: Any, other: Any) -> bool:
 def may_differ(variant: Mapping[str, Any], base: Mapping[str, Any]) -> set[str]:
     """Return the facts in which a variant of the plan differs from another one because it was asked to, or as a consequence of that."""
     names = set(PLANNED)
-    texts = [{s["name"]: s["text"] for s in v.get("settings") or []} for v in (variant, base)]
     servers = [v.get("postgres") or {} for v in (variant, base)]
-    if texts[0] != texts[1] or servers[0] != servers[1]:
+    if _asked_apart(variant, base) or servers[0] != servers[1]:
         names |= {"settings", "autovacuum", "huge_pages"}
     if servers[0].get("version") != servers[1].get("version"):
         names |= {"server_version", "load_generator.version"}  # client programs come with the server
     if variant.get("size") != base.get("size"):
         names |= {"machine", "driver_on_server", "huge_pages"}
     return names
+
+
+def _asked_apart(variant: Mapping[str, Any], base: Mapping[str, Any]) -> set[str]:
+    """Return the names of the settings that the plan gives two variants differently."""
+    texts = [{s["name"]: s["text"] for s in v.get("settings") or []} for v in (variant, base)]
+    return {name for name in {**texts[0], **texts[1]} if texts[0].get(name) != texts[1].get(name)}
 
 
 def conditions(trials: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -81,6 +86,9 @@ def incomparable(
     unlike = {k: v for k, v in differing([*base, *trials]).items() if k not in allowed and k.partition(".")[0] not in allowed}
     if unlike:
         return f"not measured under the same conditions: {_texts(unlike, [*base, *trials])}"
+    names = [name for name in _settings([*base, *trials]) if name not in _asked_apart(variant, of_base)]
+    if names and variant.get("postgres") == of_base.get("postgres"):
+        return f"not measured under the same conditions: settings that nobody asked to differ ({_listed(names)})"
     missed = [_missed(side) for side in (trials, base)]
     for own, (other, plan) in zip(missed, ((base, of_base), (trials, variant)), strict=True):
         if own and not _missed(other) and _has_rate(other, plan):
@@ -105,12 +113,16 @@ def _texts(unlike: Mapping[str, Sequence[Any]], trials: Iterable[Mapping[str, An
     for name, values in unlike.items():
         if name == "settings":  # in the key there is but a fingerprint of all
             names = _settings(trials)
-            parts.append("settings" + (f" ({', '.join(names[:NAMED])}{', ...' if names[NAMED:] else ''})" if names else ""))
+            parts.append("settings" + (f" ({_listed(names)})" if names else ""))
         elif name in PLANNED:
             parts.append(name)
         else:
             parts.append(f"{name.replace('_', ' ').replace('.', ' ')} {' and '.join(map(str, values))}")
     return ", ".join(parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (", ..." if names[NAMED:] else "")
 
 
 def _settings(trials: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -102,6 +102,20 @@ def test_variants_differ_in_what_they_name_alone(one: dict[str, Any], base: dict
     assert reason is None or reason.startswith("not measured under the same conditions: ")
 
 
+@pytest.mark.parametrize(
+    ("live", "refused"),
+    [({"work_mem": "8192"}, None), ({"work_mem": "8192", "jit": "off"}, "settings that nobody asked to differ (jit)"), ({}, None)],
+)
+def test_a_variant_of_one_setting_differs_in_that_alone(live: dict[str, str], refused: str | None) -> None:
+    one, base = trial(settings="1a1a"), trial()
+    for t, settings in ((one, live), (base, {})):
+        rows = [{"name": name, "setting": value} for name, value in {"max_wal_size": "1024", **settings}.items()]
+        t["environment"] = {"postgres": {"non_default_settings": rows}}
+    reason = comparison.incomparable([one], [base], variant(gucs={"work_mem": "8MB"}), variant())
+    assert reason == (refused and f"not measured under the same conditions: {refused}")
+    assert comparison.incomparable([one], [base], variant("17", gucs={"work_mem": "8MB"}), variant()) is None  # other defaults
+
+
 def test_C092_a_rate_that_was_missed_is_not_ranked_against_one_that_was_held() -> None:
     missed = trial([finding("rate_missed", "rate not sustained: tps 612 of 1,000 (61 %); no ranking")])
     rated = variant(rate=1000)
