@@ -280,8 +280,8 @@ def server_query(version: int) -> str:
 def snapshot_query(version: int) -> str:
     """Return the query asked once before and once after: one JSON text with what identifies the server and its tables.
 
-    ``{version, version_num, start_time, backend_pid, huge_pages_status, statements, tables: [{table, live, dead, autovacuums,
-    autoanalyzes}]}``, where ``statements`` is the schema of pg_stat_statements or ``null``.
+    ``{version, version_num, start_time, backend_pid, huge_pages_status, statements, autovacuum_off: [table], tables: [{table, live,
+    dead, autovacuums, autoanalyzes}]}``, where ``statements`` is the schema of pg_stat_statements or ``null``.
     """
     status = "current_setting('huge_pages_status')" if version >= 170000 else "NULL"
     return (
@@ -291,6 +291,8 @@ def snapshot_query(version: int) -> str:
         f"{status} AS huge_pages_status, "
         "(SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace "
         "WHERE e.extname = 'pg_stat_statements') AS statements, "
+        "(SELECT json_agg(c.oid::regclass::text) FROM pg_class c, unnest(c.reloptions) o "
+        "WHERE o ~* '^autovacuum_enabled=(f|off|n|0)') AS autovacuum_off, "
         "(SELECT json_agg(t) FROM (SELECT schemaname || '.' || relname AS table, n_live_tup AS live, n_dead_tup AS dead, "
         "autovacuum_count AS autovacuums, autoanalyze_count AS autoanalyzes FROM pg_stat_user_tables "
         "ORDER BY n_live_tup DESC LIMIT 1000) t) AS tables) s"

@@ -940,7 +940,11 @@ _weakened("synchronous_commit_off", "synchronous_commit", "a crash loses the las
 
 @rule
 def autovacuum_off(trial: Context) -> Finding | None:
-    """No autovacuum: switched off, or without the counts that it goes by."""
+    """No autovacuum: switched off, for a table too, or without the counts that it goes by."""
+    tables = ((trial.get("observation") or {}).get("postgres") or {}).get("autovacuum_off")
+    if tables:
+        text = f"autovacuum is off for {', '.join(tables[:4])}: not production-like, bloat and statistics are not kept up"
+        return finding("autovacuum_off", text, setting="autovacuum_enabled", tables=tables)
     off = next((name for name in ("autovacuum", "track_counts") if _is_off(_setting(trial, name))), None)
     if off is None:
         return None

@@ -817,6 +817,7 @@ def server_observation(server: dict[str, Any] | None, totals: dict[str, Any] | N
         "start_time_after": after.get("start_time"),
         "restarted": restarted,
         "lost_at": server["lost_at"],
+        "autovacuum_off": before.get("autovacuum_off") or [],
         **pure.table_changes(before["tables"], after.get("tables")),
         **(totals or dict.fromkeys(pure.SERVER_TOTALS)),
     }

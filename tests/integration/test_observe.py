@@ -115,6 +115,8 @@ def test_a_load_is_seen_as_it_was(cluster: dict[str, Any], jobs: Path, environme
     assert postgres["start_time_before"] == postgres["start_time_after"]
     assert sum(wait["share"] for wait in postgres["wait_events"]) == pytest.approx(1)
     assert postgres["backends_max"] == 2
+    assert postgres["autovacuum_off"] == []
+    assert seen["clock_steps"] == []
     assert 0.2 < seen["cpu"]["busy_mean"] <= seen["cpu"]["busy_max"] <= 1
     assert 0.1 < seen["cpu"]["server"] < seen["cpu"]["busy_mean"]
     assert sum(seen["cpu"][name] for name in ("user", "system", "iowait", "steal", "idle")) == pytest.approx(1)
@@ -217,6 +219,16 @@ def test_the_sampler_ends_at_its_deadline(cluster: dict[str, Any], jobs: Path) -
     wait_for(lambda: start_ticks(sampler(jobs)) is None)
     assert json.loads((jobs / "o1" / "result.json").read_text())["stopped"] == "deadline"
     assert stop(jobs)["n"] >= 1
+
+
+def test_tables_without_autovacuum_are_seen(cluster: dict[str, Any], jobs: Path, environment: dict[str, str]) -> None:
+    sql(cluster, "ALTER TABLE pgbench_history SET (autovacuum_enabled = off)")
+    try:
+        start(jobs, cluster, environment=environment)
+        wait_for(lambda: len(samples(jobs)) > 1)
+        assert stop(jobs, environment=environment)["postgres"]["autovacuum_off"] == ["pgbench_history"]
+    finally:
+        sql(cluster, "ALTER TABLE pgbench_history RESET (autovacuum_enabled)")
 
 
 def test_a_host_without_server(jobs: Path) -> None:
