@@ -85,6 +85,18 @@ def credit_baseline(instance_type: str) -> float | None:
     return None if percent is None else percent / 100
 
 
+def burstable(instance_type: str, where: str = "") -> dict[str, Any]:
+    """Return the finding on an instance type that works on CPU credits; ``where`` is put before the message."""
+    share = credit_baseline(instance_type)
+    falls = f", {100 * share:g} % of each vCPU" if share else ""
+    text = (
+        f"{where}{instance_type} works on CPU credits: when they run out the rate falls to the baseline{falls}, and the mean is no capacity"
+    )
+    if not instance_type.lower().startswith("t2"):  # the default of t2 is standard
+        text += "; in unlimited mode, its default, it does not fall, and CPU above the baseline is billed beyond the price of the instance"
+    return finding("burstable_instance", text, instance_type=instance_type, baseline=share)
+
+
 def volume_iops(volume: Mapping[str, Any]) -> tuple[int, int]:
     """Return the sustained and the burst IOPS of a volume by itself."""
     kind, gib = volume["type"], volume["bytes"] // GIB
@@ -271,12 +283,7 @@ def _instance(where: str, name: str, facts: Mapping[str, Any] | None, known: Map
         text = f"{where}what {name} takes of its volumes is not known: their IOPS and MiB/s were not checked against it"
         findings.append(finding("not_checked", text, instance_type=name))
     if facts.get("burstable") if facts else re.match(r"t\d", name, re.IGNORECASE):
-        share = credit_baseline(name)
-        falls = f", {100 * share:g} % of each vCPU" if share else ""
-        text = f"{where}{name} works on CPU credits: when they run out the rate falls to the baseline{falls}, and the mean is no capacity"
-        if not name.lower().startswith("t2"):  # the default of t2 is standard
-            text += "; in unlimited mode, its default, it does not fall, and CPU above the baseline is billed beyond the cost given here"
-        findings.append(finding("burstable_instance", text, instance_type=name, baseline=share))
+        findings.append(burstable(name, where))
     if facts and facts.get("instance_store"):
         text = f"{where}{name} has local disks: they lose their data when it stops, and may take the device name of a volume"
         findings.append(finding("instance_store", text, **facts["instance_store"]))

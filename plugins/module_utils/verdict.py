@@ -592,6 +592,13 @@ def throttled(trial: Context) -> Finding | None:
 
 
 @rule
+def burstable_instance(trial: Context) -> Finding | None:
+    """A server on CPU credits, by the name of its instance type."""
+    name = trial.get("instance_type") or ""
+    return preflight.burstable(name) if preflight.credit_baseline(name) else None
+
+
+@rule
 def quota_reached(trial: Context) -> Finding | None:
     """A container that used up its CPU quota: the figure is that of the quota, not of the machine."""
     limit = RULES["quota_reached"].threshold or 0

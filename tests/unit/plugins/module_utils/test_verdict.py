@@ -160,6 +160,7 @@ FIRES = [
     ("balance_exhausted", {"storage": {"balance_min": 0}}),
     ("iops_burst", {"storage": {"instance_baseline_iops": 600}}),
     ("iops_unusable", {"storage": {"provisioned_iops": 30000, "instance_max_iops": 18750}}),
+    ("burstable_instance", {"instance_type": "t3.xlarge"}),
     ("quota_reached", {"observation.cpu.throttled": 0.4}),
     ("clock_set", {"observation.clock_steps": [{"at": 900.0, "by_s": -3600.0}]}),
     ("clock_set", {"driver_observation": {"clock_steps": [{"at": 900.0, "by_s": 7.5}]}}),
@@ -244,6 +245,7 @@ SILENT = [
     ("iops_burst", {"storage": {"instance_baseline_iops": 6000}}),
     ("iops_burst", {"storage": {"instance_baseline_iops": 600, "instance_max_iops": 600}}),  # it has its maximum always
     ("iops_unusable", {"storage": {"provisioned_iops": 3000, "instance_max_iops": 18750}}),
+    ("burstable_instance", {"instance_type": "r5n.xlarge"}),
     ("quota_reached", {"observation.cpu.throttled": 0.05}),
     ("quota_reached", {"observation.cpu.throttled": None}),
     ("clock_set", {"observation.clock_steps": []}),
