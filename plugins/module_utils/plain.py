@@ -23,7 +23,8 @@ def to_plain(value: Any) -> Any:
 
     Subclasses (Ansible's tagged values) lose their class, a non-finite float becomes ``None`` (a missing figure),
     bytes are decoded, sets are sorted, what is no Unicode becomes ``?``, a vaulted value is not opened. Anything else is named
-    as ``{"unsupported": <type>, "text": <str>}``, so that structure is never hidden behind ``str``.
+    as ``{"unsupported": <type>, "text": <str>}``, so that structure is never hidden behind ``str``; what has no text (an undefined
+    variable) has ``None`` there.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -43,7 +44,11 @@ def to_plain(value: Any) -> Any:
         return sorted((to_plain(v) for v in value), key=str)
     if type(value).__name__ in VAULTED:
         return REDACTED
-    return {"unsupported": type(value).__name__, "text": str(value)}
+    try:
+        text = str(value)
+    except Exception:
+        return {"unsupported": type(value).__name__, "text": None}
+    return {"unsupported": type(value).__name__, "text": text}
 
 
 def without_masks(value: Any, name: str) -> tuple[Any, list[str]]:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ansible.parsing.vault import EncryptedString
 from ansible.template import trust_as_template
+from jinja2 import StrictUndefined
 
 from ansible_collections.pgsizing.bench.plugins.module_utils.plain import REDACTED, canonical_json, dump_json, to_plain, without_masks
 
@@ -47,6 +48,8 @@ class Figure(float):
         ({1: {"b": frozenset({"y", "x"})}}, {"1": {"b": ["x", "y"]}}),
         (date(2026, 1, 2), {"unsupported": "date", "text": "2026-01-02"}),
         (Path("/x"), {"unsupported": "PosixPath", "text": "/x"}),
+        (ValueError("no"), {"unsupported": "ValueError", "text": "no"}),
+        ([StrictUndefined(name="x")], [{"unsupported": "StrictUndefined", "text": None}]),
     ],
 )
 def test_C077_to_plain(value: Any, plain: Any) -> None:
