@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import comparison, stats
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import SEVERITIES, VERDICTS, term
-from ansible_collections.pgsizing.bench.plugins.module_utils.verdict import judge_cache, judge_repeats, judge_start
+from ansible_collections.pgsizing.bench.plugins.module_utils.repeats import judge_cache, judge_repeats, judge_start
 from ansible_collections.pgsizing.bench.plugins.module_utils.workloads import hammerdb
 
 USED = ("valid", "suspect")
