@@ -81,7 +81,7 @@ RULES: dict[str, Rule] = {
     "throughput_unusable": Rule("note", None, "provisioned MiB/s above the instance's maximum: paid for, cannot be used"),
     "quota_reached": Rule("note", 0.1, "share of the time in which the CPU quota of a container held work back"),
     "clock_set": Rule("note", None, "the wall clock was set while a host was observed, or the host slept"),
-    "memory_short": Rule("note", 64 * 2**20, "the server's host swapped more than this many bytes, or ended processes for want of memory"),
+    "memory_short": Rule("note", 64.0, "the server's host swapped more than this many MiB, or ended processes for want of memory"),
     "autovacuum_active": Rule("note", None, "autovacuum worked during the measured window"),
     "autovacuum_off": Rule("note", None, "autovacuum is off: not production-like"),
     "fsync_off": Rule("note", None, "fsync is off: not production-like"),

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from ansible_collections.pgsizing.bench.plugins.module_utils import preflight, stats
 from ansible_collections.pgsizing.bench.plugins.module_utils.findings import RULES, finding, term
+from ansible_collections.pgsizing.bench.plugins.module_utils.units import MIB
 
 Finding = dict[str, Any]
 Context = dict[str, Any]
@@ -48,7 +49,7 @@ TPM_PER_NOPM = 2.3
 FOREIGN_TPM = 240.0
 #: What one client of a pgbench thread may wait for its turn between two transactions, per client of that thread.
 TURN_MS = 0.05
-WAL_SEGMENT = 16 * 2**20
+WAL_SEGMENT = 16 * MIB
 
 
 class NotObserved(Exception):
@@ -743,9 +744,9 @@ def memory_short(trial: Context) -> Finding | None:
     """The server's host swapped or ended processes: the figure is that of a machine without memory to spare."""
     memory = need((trial.get("observation") or {}).get("memory"), "an observation of the server")
     swapped, kills = (memory.get("swap_in_bytes") or 0) + (memory.get("swap_out_bytes") or 0), memory.get("oom_kills") or 0
-    if not kills and swapped <= (RULES["memory_short"].threshold or 0):
+    if not kills and swapped <= (RULES["memory_short"].threshold or 0) * MIB:
         return None
-    text = f"the server's host had too little memory: {swapped / 2**20:,.0f} MB swapped, {kills} process(es) ended by the kernel"
+    text = f"the server's host had too little memory: {swapped / MIB:,.0f} MiB swapped, {kills} process(es) ended by the kernel"
     return finding("memory_short", text, swap_bytes=swapped, oom_kills=kills)
 
 
