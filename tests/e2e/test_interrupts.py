@@ -79,7 +79,7 @@ def test_ctrl_c_while_planning_leaves_nothing(fresh: Place) -> None:
 
 
 def test_an_interrupt_in_every_stage_then_resume(fresh: Place) -> None:
-    """One experiment, interrupted in stage after stage and taken up again each time, ends whole.
+    """One experiment, interrupted in stage after stage and taken up again each time, ends whole and can be put back.
 
     While it loads, its controller is killed too and it is taken up at once: what is half done is ended and done again.
     """
@@ -116,6 +116,8 @@ def test_an_interrupt_in_every_stage_then_resume(fresh: Place) -> None:
     assert {t["state"] for t in run.journal["trials"].values()} == {"finished"}
     assert (run.directory / "report.html").exists()
     assert list((run.directory / "trials").glob("*.attempt-*"))
+    fresh.run(playbook="playbooks/teardown.yml")  # of all that the interrupted runs made nothing is left
+    assert not fresh.base_dir.exists()
 
 
 def test_killed_controllers_lose_no_measurement(prepared: Place) -> None:
