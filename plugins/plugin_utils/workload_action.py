@@ -108,13 +108,16 @@ class WorkloadAction(ActionBase):
         if self._task.check_mode:
             return {"changed": self.args["phase"] == "load", "commands": [s["argv"] for s in steps]}
 
-        self.parameters = parameters if steps else wanted  # a check is of what was said, or of whatever is there
+        # A check is of what was said, or of whatever is there.
+        self.parameters = parameters if steps else {k: v for k, v in wanted.items() if k in self._task.args}
         jobs_dir = self.args["work_dir"] or target["jobs_dir"]
         experiment = self.store.directory.name if self.store else None
         self.client = JobClient(self, task_vars, jobs_dir, experiment)
         self.job_prefix = self._job_prefix()
         if not steps:
-            return {"changed": False, "found": True, "checked": self._check(full=True), "verdict": "valid"}
+            checked = self._check(full=True)
+            self._display.display(f"{(task_vars or {}).get('inventory_hostname')}: {self.args['login_db']}: {self.workload.sound(checked)}")
+            return {"changed": False, "found": True, "checked": checked, "verdict": "valid"}
         if self.args["phase"] == "collect" and not self._collectable(steps):
             return {"changed": False, "found": False}
         if self.args["phase"] == "run" and self.workload.needs_dataset(parameters):

@@ -74,6 +74,11 @@ def test_percentiles_are_those_of_a_sorted_log(first_run: Run) -> None:
         assert {key: trial["latency"]["scripts"][0][key] for key in wanted} == {key: trial["latency"][key] for key in wanted}
 
 
+def test_the_data_that_a_run_left_are_held_against_themselves(prepared: Place) -> None:
+    checked = prepared.run(playbook="playbooks/check_data.yml")
+    assert "localhost: pgsizing_run: scale 1: the numbers of branches and tellers and the last account fit each other" in checked.words
+
+
 def test_nothing_runs_afterwards(first_run: Run) -> None:
     first_run.place.quiet()
     assert not is_locked(first_run.place.base_dir / "host.lock")

@@ -79,7 +79,10 @@ def test_a_run_gives_nopm_by_the_second_and_latencies_by_type(measured: Run, clu
 
 
 def test_the_consistency_command_passes_after_a_run_and_fails_on_a_deleted_row(place: Place, cluster: dict[str, Any]) -> None:
-    place.run(playbook="playbooks/check_data.yml")
+    here = place.run(playbook="playbooks/check_data.yml")
+    assert "localhost: pgsizing_run: 2 warehouses: all ten conditions hold; no row of item" in here.words
+    nothing = place.run("login_db=elsewhere", playbook="playbooks/check_data.yml", rc=2)
+    assert f"in {place.base_dir} holds a database elsewhere that a run left: nothing was checked" in nothing.words
     assert not is_locked(place.base_dir / "host.lock")
     assert Path(cluster["data_dir"], "postmaster.pid").exists()  # it ran before, and goes on
     login = {"login_unix_socket": cluster["socket_dir"], "login_passfile": cluster["passfile"], "login_port": cluster["port"]}

@@ -6,7 +6,7 @@ The contract of a workload module, which the planner and the action rely on:
 constants  ``WORKLOAD LOAD_GENERATOR ROLE HEADLINE RATE_UNIT OPTIONS EXCLUSIVE DATA_PARAMETERS MONITORS LOAD_CONTINUES``
 plan       ``complete validate unsupported writes dataset dataset_bytes load_seconds run_seconds``
 commands   ``load_steps run_steps log_layout expected_log_bytes sampling_for``
-data set   ``needs_dataset check_sql check``
+data set   ``needs_dataset check_sql check sound``
 results    ``progress result``
 
 ``params`` are the values of ``OPTIONS``; after ``complete`` nothing is left to pgbench's own defaults. A *step* is
@@ -530,13 +530,18 @@ def check_sql(params: Mapping[str, Any], full: bool = False) -> str:
 
 
 def check(rows: Sequence[Mapping[str, Any]], params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return findings where the data set is not the one that ``params`` ask for. ``rows``: of ``check_sql``, values as text or typed."""
-    p = complete(params)
+    """Return findings where the data set is not the one that ``params`` ask for; without a scale it is held against itself.
+
+    ``rows``: of ``check_sql``, values as text or typed.
+    """
     if not rows:
         return [finding("dataset_failed", "the check of the data set returned no row")]
     row = rows[0]
     here = {name: int(row[name] or 0) for name in ("branches", "tellers", "accounts", "partitions")}
     here.update({name: str(row[name]).lower() in ("t", "true", "1") for name in ("unlogged", "foreign_keys")})
+    if params.get("scale") is None:
+        params = {"scale": here["branches"], **{k: here[k] for k in ("partitions", "unlogged", "foreign_keys")}}
+    p = complete(params)
     if here["branches"] != p["scale"]:
         message = f"the data set has scale {here['branches']} (its branches), the plan asks for {p['scale']}"
         return [finding("wrong_scale", message, scale=here["branches"], asked=p["scale"])]
@@ -555,6 +560,11 @@ def check(rows: Sequence[Mapping[str, Any]], params: Mapping[str, Any]) -> list[
         for name, value in wanted.items()
         if here[name] != value
     ]
+
+
+def sound(row: Mapping[str, Any]) -> str:
+    """Return what a full ``check`` without findings has shown."""
+    return f"scale {row['branches']}: the numbers of branches and tellers and the last account fit each other"
 
 
 # results --------------------------------------------------------------------------------------------------------------------

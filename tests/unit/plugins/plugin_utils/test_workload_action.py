@@ -310,6 +310,7 @@ def test_a_check_runs_nothing_and_says_what_the_data_set_is(driver: Driver) -> N
     driver.pgbench("pgbench15_run_T5_P1_r.txt", more=f"touch {driver.bin_dir}/started")
     checked = driver.action(phase="check", scale=5).run(task_vars={})
     assert checked == {"changed": False, "found": True, "checked": DATA, "verdict": "valid"}
+    assert driver.action(phase="check").run(task_vars={}) == checked  # of whatever is there
     with pytest.raises(AnsibleActionFail, match="the data set is not the one asked for: the data set has scale 5") as caught:
         driver.action(phase="check", scale=7).run(task_vars={})
     assert caught.value.result["verdict"] == "failed"

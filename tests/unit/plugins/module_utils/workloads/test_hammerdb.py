@@ -675,6 +675,8 @@ def test_data_of_any_origin_can_be_checked() -> None:
     assert hammerdb.check([functions], {}) == []
     ours = {**GOOD, "built": {"complete": True, "mode": "hammerdb", "partitions": 0}, "violations": {"2": 20}}
     assert [f["code"] for f in hammerdb.check([ours], {})] == ["data_inconsistent"]
+    assert "all ten conditions hold, 2 and 10 left out;" in hammerdb.sound(functions)
+    assert "all ten conditions hold;" in hammerdb.sound(ours)
     assert [f["code"] for f in hammerdb.check([{**GOOD, "violations": {"3": 1}}], {})] == ["data_inconsistent"]
 
 

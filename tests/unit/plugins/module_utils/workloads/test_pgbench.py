@@ -378,6 +378,15 @@ def test_check_of_the_data_set(row: dict[str, Any] | None, given: dict[str, Any]
     assert [f["code"] for f in pgbench.check([row] if row else [], params(**given))] == expected
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"), [({}, []), ({"partitions": "4", "unlogged": "t"}, []), ({"tellers": "99"}, ["dataset_failed"])]
+)
+def test_data_of_which_nothing_was_said_are_held_against_themselves(change: dict[str, Any], expected: list[str]) -> None:
+    row = {**GOOD, "branches": "10", **change}
+    assert [f["code"] for f in pgbench.check([row], {"scale": None})] == expected
+    assert pgbench.sound(row).startswith("scale 10: ")
+
+
 def test_c016_another_scale_is_refused_before_the_run() -> None:
     (found,) = pgbench.check([{**GOOD, "branches": "1"}], params(scale=1000))
     assert (found["severity"], found["evidence"]) == ("failed", {"scale": 1, "asked": 1000})
