@@ -234,6 +234,8 @@ class CallbackModule(CallbackBase):
             return
 
         def handler(number: int, frame: Any) -> None:
+            if os.getpid() != self._pid:  # a worker that was forked a moment ago and has no handler of its own yet
+                os._exit(1)
             for routed in (signal.SIGTERM, signal.SIGHUP):  # a closing terminal may send more than one
                 signal.signal(routed, signal.SIG_IGN)
             self._signal = signal.Signals(number).name

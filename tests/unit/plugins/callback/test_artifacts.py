@@ -220,6 +220,23 @@ def test_an_interrupt_that_was_lost_comes_with_the_next_task(callback, monkeypat
     callback.v2_runner_on_start(host, task)
 
 
+def test_an_interrupt_ends_a_worker_that_has_no_handler_of_its_own_yet(callback):
+    """It would go on, hand its result to nobody and wait for ever."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        callback._route_signals()
+        worker = os.fork()
+        if worker == 0:
+            try:
+                signal.raise_signal(signal.SIGINT)
+            finally:
+                os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 1
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_an_interrupt_that_hangs_ansible_ends_all_the_same(tmp_path):
     """As when a worker dies while it hands over a result: the lock of the queue of results is never given back."""
     playbook = write(tmp_path, WAIT, t1="running")
