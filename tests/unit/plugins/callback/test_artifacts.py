@@ -29,9 +29,10 @@ PLAN = """
       ansible.builtin.set_fact:
         pgsizing_experiment: {{id: sample, dir: "{folder}"}}
 """
+# A minute at the most: a module may outlive its controller.
 WAIT = """
     - name: Measure
-      ansible.builtin.shell: touch started; while [ ! -e go ]; do sleep 0.05; done
+      ansible.builtin.shell: touch started; for i in $(seq 1200); do [ ! -e go ] || break; sleep 0.05; done
       args:
         chdir: "{folder}"
 """
