@@ -45,6 +45,11 @@ def _alike(one: Any, other: Any) -> bool:
     return math.isclose(one, other, rel_tol=ALIKE) if numbers else one == other
 
 
+def apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Return the keys whose values differ, or that one of two mappings lacks; those of ``one`` first."""
+    return [key for key in {**one, **other} if one.get(key) != other.get(key)]
+
+
 def may_differ(variant: Mapping[str, Any], base: Mapping[str, Any]) -> set[str]:
     """Return the facts in which a variant of the plan differs from another one because it was asked to, or as a consequence of that."""
     names = set(PLANNED)
@@ -60,8 +65,7 @@ def may_differ(variant: Mapping[str, Any], base: Mapping[str, Any]) -> set[str]:
 
 def _asked_apart(variant: Mapping[str, Any], base: Mapping[str, Any]) -> set[str]:
     """Return the names of the settings that the plan gives two variants differently."""
-    texts = [{s["name"]: s["text"] for s in v.get("settings") or []} for v in (variant, base)]
-    return {name for name in {**texts[0], **texts[1]} if texts[0].get(name) != texts[1].get(name)}
+    return set(apart(*({s["name"]: s["text"] for s in v.get("settings") or []} for v in (variant, base))))
 
 
 def conditions(trials: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -65,7 +65,7 @@ def summarise(experiment: dict[str, Any], trials: Sequence[dict[str, Any]]) -> d
     rows = [_row(name, name == base, own, repeat_findings[name]) for name, own in by_variant.items()]
     alpha = (plan.get("comparisons") or {}).get("alpha", stats.ALPHA)
     comparisons = [
-        {"differs": _asked_apart(*(planned[c[k]] for k in SIDES))}
+        {"differs": comparison.apart(*(planned[c[k]].get("differs") or {} for k in reversed(SIDES)))}
         | _refused(c, comparison.incomparable(*(_used(by_variant[c[k]]) for k in SIDES), *(planned[c[k]] for k in SIDES)))
         for c in stats.compare_all({row["variant"]: row["values"] for row in rows}, base, headline["better"], alpha)
     ]
@@ -115,11 +115,6 @@ def _value(trial: dict[str, Any]) -> float | None:
 
 def _used(trials: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [t for t in trials if _value(t) is not None]
-
-
-def _asked_apart(variant: dict[str, Any], base: dict[str, Any]) -> list[str]:
-    sides = [v.get("differs") or {} for v in (variant, base)]
-    return [name for name in {**sides[1], **sides[0]} if sides[0].get(name) != sides[1].get(name)]
 
 
 def _refused(compared: dict[str, Any], reason: str | None) -> dict[str, Any]:

@@ -179,11 +179,13 @@ def _is_finite(value: Any) -> bool:
     return value is not None and math.isfinite(value)
 
 
-def _samples(trial: Context) -> list[Sample]:
-    """Return the progress samples in time order. ``NotObserved`` without any."""
+def _samples(trial: Context, least: int = 1) -> list[Sample]:
+    """Return the progress samples in time order. ``NotObserved`` without any, or with fewer than ``least``."""
     rows = [s for s in trial.get("progress") or [] if _is_finite(s.get("tps")) and _is_finite(s.get("elapsed_s"))]
     if not rows:
         raise NotObserved("progress samples")
+    if len(rows) < least:
+        raise NotObserved(f"{least} or more progress samples")
     result, before = [], 0.0
     for row in sorted(rows, key=lambda r: r["elapsed_s"]):
         given = row.get("interval_s")
@@ -486,10 +488,8 @@ def stall(trial: Context) -> Finding | None:
 @rule
 def drift(trial: Context) -> Finding | None:
     """The rate moves through the window by more than chance: the mean is no steady figure."""
-    samples = _samples(trial)
+    samples = _samples(trial, SAMPLES_LEAST)
     rates = [s.rate for s in samples]
-    if len(rates) < SAMPLES_LEAST:
-        raise NotObserved(f"{SAMPLES_LEAST} or more progress samples")
     third = len(rates) // 3
     first, last = stats.mean(rates[:third]), stats.mean(rates[-third:])
     if not first or not last or abs(last - first) / first <= (RULES["drift"].threshold or 0):
@@ -516,10 +516,8 @@ def drift(trial: Context) -> Finding | None:
 @rule
 def unsteady_start(trial: Context) -> Finding | None:
     """The first part of the window ran at another rate than the rest: caches that filled, or a burst that ended."""
-    samples = _samples(trial)
+    samples = _samples(trial, SAMPLES_LEAST)
     rates = [s.rate for s in samples]
-    if len(rates) < SAMPLES_LEAST:
-        raise NotObserved(f"{SAMPLES_LEAST} or more progress samples")
     window = samples[-1].end
     step = stats.step(rates, max(3, math.ceil(MULTIPLE_LASTS_S * len(rates) / window))) if window > 0 else None
     if not step or not step["after"] or step["separation"] < 0.95 or step["index"] > len(rates) / 3:

@@ -360,8 +360,9 @@ class Host:
         self.page = os.sysconf("SC_PAGE_SIZE")
         names = ("stat", "meminfo", "vmstat", "loadavg", "net/dev", *(["diskstats"] if disks else []))
         self.files = {name: os.open(f"/proc/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names}
-        # A container sees its own group as the root; that of a host has no quota.
-        quota = next((path for path in ("/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/cpu/cpu.stat") if os.access(path, os.R_OK)), os.devnull)
+        # A container sees its own group as the root. That of a host has no quota, and reading it sums up all groups.
+        groups = ("/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/cpu/cpu.stat")
+        quota = next((path for path in groups if "nr_throttled" in (read(path) or "")), os.devnull)
         self.files["quota"] = os.open(quota, os.O_RDONLY | os.O_CLOEXEC)
 
     def sample(self) -> dict[str, Any]:
